@@ -1,0 +1,51 @@
+"""The fence against a database newer than this code (design section 5).
+
+An older server writing into a newer schema would break rules it does not know, so it refuses to start on
+one, refuses to be called ready on one, and every transform on one is refused as `schema_fence`.
+"""
+
+from dataclasses import dataclass
+
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.migrations.loader import MigrationLoader
+
+
+@dataclass(frozen=True)
+class SchemaState:
+    """How the database's migrations compare with the code's.
+
+    `unknown`: applied there, not known here (the database is newer). `missing`: known here, not applied
+    there. Both hold `app.migration` names, sorted.
+    """
+
+    unknown: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def newer_than_code(self) -> bool:
+        """Whether this code must not touch the database."""
+        return bool(self.unknown)
+
+    @property
+    def ready(self) -> bool:
+        """Whether code and database are of one version."""
+        return not self.unknown and not self.missing
+
+
+def schema_state(alias: str = DEFAULT_DB_ALIAS) -> SchemaState:
+    """Compare the migrations applied in the database with those of the code. Raises DatabaseError.
+
+    Only apps of this installation count: the rows of an app that was removed say nothing about age. A
+    migration that a later one replaces counts as known.
+    """
+    loader = MigrationLoader(connections[alias], ignore_no_initial=True)
+    known = set(loader.disk_migrations)
+    for migration in loader.disk_migrations.values():
+        known.update(tuple(replaced) for replaced in migration.replaces)
+    applied = set(loader.applied_migrations)
+    unknown = {key for key in applied - known if key[0] in loader.migrated_apps}
+    missing = set(loader.graph.nodes) - applied
+    return SchemaState(
+        unknown=tuple(sorted(f"{app}.{name}" for app, name in unknown)),
+        missing=tuple(sorted(f"{app}.{name}" for app, name in missing)),
+    )

@@ -38,7 +38,7 @@ def schema_state(alias: str = DEFAULT_DB_ALIAS) -> SchemaState:
     Only apps of this installation count: the rows of an app that was removed say nothing about age. A
     migration that a later one replaces counts as known.
     """
-    loader = MigrationLoader(connections[alias], ignore_no_initial=True)
+    loader = MigrationLoader(connections[alias], ignore_no_migrations=True)
     known = set(loader.disk_migrations)
     for migration in loader.disk_migrations.values():
         known.update(tuple(replaced) for replaced in migration.replaces)

@@ -17,6 +17,7 @@ What a person may configure about *behaviour* is not here but in `magiccontext.c
 """
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,24 +105,31 @@ SQLITE_OPTIONS: dict[str, Any] = {
 }
 
 
+# The background workers fork: a connection pool (its threads do not survive that) is none of their business,
+# a connection kept for a while is.
+FORKS = sys.argv[1:2] in (["qcluster"], ["task_worker"])
+CONNECTION_SECONDS = 60 if FORKS else 0
+
+
 def _database() -> dict[str, Any]:
     """The one database: `DATABASE_URL`, else SQLite in the home.
 
-    Connections are not kept by threads (an ASGI request has a thread of its own); PostgreSQL keeps them in a
-    pool instead.
+    Threads of the web server keep no connection (an ASGI request has a thread of its own); PostgreSQL's are
+    kept in a pool instead.
     """
     url = os.environ.get("DATABASE_URL", "").strip()
     if not url:
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": str(home.database_path()),
+            "CONN_MAX_AGE": CONNECTION_SECONDS,
             "OPTIONS": dict(SQLITE_OPTIONS),
         }
-    database: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=0))
+    database: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=CONNECTION_SECONDS))
     options = database.setdefault("OPTIONS", {})
     if database["ENGINE"] == "django.db.backends.sqlite3":
         options.update(SQLITE_OPTIONS)
-    elif database["ENGINE"] == "django.db.backends.postgresql":
+    elif database["ENGINE"] == "django.db.backends.postgresql" and not FORKS:
         most = max(2, int(os.environ.get("MAGIC_CONTEXT_DB_POOL", "16")))
         options["pool"] = {"min_size": 1, "max_size": most, "timeout": 10}
     return database

@@ -48,7 +48,8 @@ class Lifetime(NamedTuple):
 def parse_ttl(text: str) -> Lifetime:
     """Read a ``cache_ttl`` value (section 4.3).
 
-    It is digits with ``s``, ``m`` or ``h``, bare milliseconds, or ``never`` in any case.  Anything else acts as five minutes and is flagged, so that the caller can say so.
+    It is digits with ``s``, ``m`` or ``h``, bare milliseconds, or ``never`` in any case.  Anything else
+    acts as five minutes and is flagged, so that the caller can say so.
     """
     if text.lower() == "never":
         return Lifetime(math.inf, True)

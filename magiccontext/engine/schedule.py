@@ -72,7 +72,8 @@ def force_band(threshold: float) -> float:
 
 
 def expired(now_ms: float, last_response_ms: float, ttl_ms: float) -> bool:
-    """Whether the provider's cache has outlived its lifetime: strictly, and only after a first response."""
+    """Idle expiry: the provider's cache outlived its lifetime, strictly, and only after a first response
+    (history-render section 5)."""
     return last_response_ms > 0 and now_ms - last_response_ms > ttl_ms
 
 
@@ -105,7 +106,8 @@ SCHEDULER: tuple[Rule, ...] = (
     Rule("compaction_off", lambda m: m.compaction_off, Decision.DEFER),
     Rule("nothing_yet", lambda m: m.percentage == 0 and m.last_response_ms <= 0, Decision.DEFER),
     Rule("threshold", lambda m: m.percentage >= m.threshold, Decision.EXECUTE),
-    Rule("idle", lambda m: expired(m.now_ms, m.last_response_ms, m.ttl_ms), Decision.EXECUTE),
+    # Unlike idle expiry, usage without any response (an estimate, say) counts as long ago.
+    Rule("idle", lambda m: m.now_ms - m.last_response_ms > m.ttl_ms, Decision.EXECUTE),
     Rule("otherwise", lambda m: True, Decision.DEFER),
 )
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import dj_database_url
 
-from magiccontext import home
+from magiccontext import config, home
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -98,10 +98,15 @@ TEMPLATES = [
 
 # --- storage ---------------------------------------------------------------------------------------------
 
+_memory = config.load().config.sqlite
 SQLITE_OPTIONS: dict[str, Any] = {
     "timeout": 5,
     "transaction_mode": "IMMEDIATE",
-    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL",
+    "init_command": (
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
+        f"PRAGMA cache_size=-{int(_memory.cache_size_mb * 1024)}; "
+        f"PRAGMA mmap_size={int(_memory.mmap_size_mb * 1024 * 1024)}"
+    ),
 }
 
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from magiccontext.replay.transcript import Call, Transcript, UnreadableTranscript, Usage, encode
+from magiccontext.replay.transcript import Call, Transcript, TranscriptError, Usage, encode
 
 Block = dict[str, Any]
 
@@ -94,14 +94,14 @@ class Assembly:
     ) -> Transcript:
         """The transcript. `last_request`: what stands after the last response is a call of its own.
 
-        Raises UnreadableTranscript when there is not a single call to play.
+        Raises TranscriptError when there is not a single call to play.
         """
         run = _Run(self._items, self.merge_user, self._counts)
         for position, item in enumerate(self._items):
             run.take(position, item)
         run.finish(last_request, model)
         if not run.calls:
-            raise UnreadableTranscript("no model call was found in this recording")
+            raise TranscriptError("no model call was found in this recording")
         return Transcript(
             messages=tuple(run.messages),
             calls=tuple(run.calls),
@@ -124,7 +124,7 @@ def _match_results(items: Sequence[_Said | _Returned | _Answered]) -> dict[tuple
     waiting: dict[str, int] = {}
     for position, item in enumerate(items):
         if isinstance(item, _Answered):
-            waiting.update({call_id: position for call_id in call_ids(item.blocks)})
+            waiting.update(dict.fromkeys(call_ids(item.blocks), position))
         elif isinstance(item, _Returned) and item.call_id in waiting:
             matched[(waiting.pop(item.call_id), item.call_id)] = position
     return matched
@@ -206,9 +206,7 @@ class _Run:
                     {"type": "tool_result", "tool_use_id": call_id, "content": NO_RESULT, "is_error": True}
                 )
 
-    def _call(
-        self, start: int, done: int, model: str, usage: Usage | None, response: int | None
-    ) -> None:
+    def _call(self, start: int, done: int, model: str, usage: Usage | None, response: int | None) -> None:
         self.calls.append(Call(len(self.calls), start, done, len(self.messages), model, usage, response))
 
     def _flush(self) -> None:

@@ -53,12 +53,14 @@ class Charge:
     @property
     def cost(self) -> float:
         return (
-            self.read_tokens * READ_PRICE + self.write_tokens * WRITE_PRICE + self.output_tokens * OUTPUT_PRICE
+            self.read_tokens * READ_PRICE
+            + self.write_tokens * WRITE_PRICE
+            + self.output_tokens * OUTPUT_PRICE
         )
 
     @property
     def outcome(self) -> Outcome:
-        """`first`, `hit` (everything sent before was read), a cache lost by time or model, or an own `bust`."""
+        """`first`, `hit` (all that was sent before was read), lost by time or model, or an own `bust`."""
         if self.first:
             return "first"
         return self.lost or ("hit" if self.changed_at is None else "bust")
@@ -77,7 +79,7 @@ class PrefixCache:
     def charge(
         self, model: str, time_ms: int, done_ms: int, slices: Sequence[Slice], output_tokens: int
     ) -> Charge:
-        """Send `slices` at `time_ms`; the prefixes count as used until `done_ms`, when the answer was complete."""
+        """Send `slices` at `time_ms`; they count as used until `done_ms`, when the answer was complete."""
         common = common_front([s.digest for s in self._sent], [s.digest for s in slices])
         chain = self._chain[:common]
         link = chain[-1] if chain else b""

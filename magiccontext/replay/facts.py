@@ -18,7 +18,8 @@ IMAGE_TOKENS = 1_500
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`texts`: the user's own text blocks; `tags`: tag numbers at the front of tool results (reclaim-core 1.4).
+    """`texts`: the user's own text blocks; `outputs`: the text of each tool result, in the order of
+    `results`; `tags`: tag numbers at the front of tool results (reclaim-core section 1.4).
 
     `prompt`: everything in the message that is text to the model, as one string; `media`: images and files.
     """
@@ -26,6 +27,7 @@ class Facts:
     role: str
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     tags: tuple[int, ...] = ()
     prompt: str = ""
@@ -50,6 +52,7 @@ def facts_of(raw: bytes) -> Facts:
         raise ValueError("the content of a message is text or a list of blocks")
     calls: list[str] = []
     results: list[str] = []
+    outputs: list[str] = []
     texts: list[str] = []
     tags: list[int] = []
     prompt: list[str] = []
@@ -66,7 +69,8 @@ def facts_of(raw: bytes) -> Facts:
         elif kind == "tool_result":
             results.append(str(block.get("tool_use_id", "")))
             inner, files = _output(block.get("content"))
-            prompt.extend(inner)
+            outputs.append("\n".join(inner))
+            prompt.append(outputs[-1])
             media += files
             found = TAG.match(inner[0]) if inner else None
             if found:
@@ -78,7 +82,14 @@ def facts_of(raw: bytes) -> Facts:
         elif kind != "redacted_thinking":
             prompt.append(encode(block).decode())
     return Facts(
-        role, tuple(calls), tuple(results), tuple(texts), tuple(tags), "\n".join(prompt), media
+        role,
+        calls=tuple(calls),
+        results=tuple(results),
+        outputs=tuple(outputs),
+        texts=tuple(texts),
+        tags=tuple(tags),
+        prompt="\n".join(prompt),
+        media=media,
     )
 
 

@@ -102,7 +102,7 @@ def sliding(session: Session) -> Iterator[Request]:
 
 
 def compaction(session: Session) -> Iterator[Request]:
-    """Over 92 %: one call reads the prompt and writes a summary, which then stands before the last exchange."""
+    """Over 92 %: one call reads the prompt and writes a summary; then summary and last exchange go on."""
     start, made = 0, 0
     for call in session.transcript.calls:
         summary = [_summary(made)] if made else []

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 
-class UnreadableTranscript(ValueError):
+class TranscriptError(ValueError):
     """The file is not a recorded session, or none of its calls can be played."""
 
 
@@ -78,7 +78,7 @@ class Transcript:
 
 
 def encode(value: Any) -> bytes:
-    """`value` as compact JSON. Lone surrogates and integers beyond 64 bits are written as escapes and digits."""
+    """`value` as compact JSON; lone surrogates become escapes, integers may exceed 64 bits."""
     try:
         return msgspec.json.encode(value)
     except (UnicodeEncodeError, OverflowError):

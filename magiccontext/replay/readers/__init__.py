@@ -1,6 +1,6 @@
 """Reads recorded sessions: one module per format, detected by content or named.
 
-Every reader takes the file's bytes and its name and returns a Transcript, or raises UnreadableTranscript.
+Every reader takes the file's bytes and its name and returns a Transcript, or raises TranscriptError.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from magiccontext.replay.readers import anthropic_json, claude_code, codex, opencode, pi
 from magiccontext.replay.readers.jsonl import records
-from magiccontext.replay.transcript import Transcript, UnreadableTranscript, decode
+from magiccontext.replay.transcript import Transcript, TranscriptError, decode
 
 READERS: dict[str, Callable[[bytes, str], Transcript]] = {
     "claude-code": claude_code.read,
@@ -26,13 +26,13 @@ CLAUDE_CODE_KEYS = {"parentUuid", "isSidechain", "sessionId"}
 
 
 def read_file(path: Path, source_format: str | None = None) -> Transcript:
-    """The session recorded in `path`. Raises OSError, UnreadableTranscript, or KeyError for an unknown format."""
+    """The session recorded in `path`. Raises OSError or TranscriptError; KeyError for an unknown format."""
     data = path.read_bytes()
     return READERS[source_format or detect(data)](data, path.stem)
 
 
 def detect(data: bytes) -> str:
-    """The format of a recording, from its content. Raises UnreadableTranscript when it is none of ours."""
+    """The format of a recording, from its content. Raises TranscriptError when it is none of ours."""
     try:
         whole = decode(data)
     except (ValueError, RecursionError):
@@ -44,7 +44,7 @@ def detect(data: bytes) -> str:
         kind = _of_record(record)
         if kind is not None:
             return kind
-    raise UnreadableTranscript(f"none of the known formats ({', '.join(READERS)}); name it with --format")
+    raise TranscriptError(f"none of the known formats ({', '.join(READERS)}); name it with --format")
 
 
 def _of_document(whole: Any) -> str:
@@ -54,7 +54,7 @@ def _of_document(whole: Any) -> str:
         return "opencode"
     if isinstance(first, dict) and "role" in first:
         return "anthropic"
-    raise UnreadableTranscript("a JSON document whose messages have neither a role nor info and parts")
+    raise TranscriptError("a JSON document whose messages have neither a role nor info and parts")
 
 
 def _of_record(record: dict[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from magiccontext.replay.facts import facts_of
-from magiccontext.replay.transcript import Call, Transcript, UnreadableTranscript
+from magiccontext.replay.transcript import Call, Transcript, TranscriptError
 
 START_MS = 1_767_225_600_000
 SPACING_MS = 20_000
@@ -31,7 +31,7 @@ def read(data: bytes, name: str) -> Transcript:
         messages = tuple(bytes(raw) for raw in request.messages)
         roles = [facts_of(raw).role for raw in messages]
     except ValueError as error:
-        raise UnreadableTranscript(f"not an Anthropic request: {error}") from error
+        raise TranscriptError(f"not an Anthropic request: {error}") from error
     model = request.model if "/" in request.model else f"anthropic/{request.model or 'unknown'}"
     calls: list[Call] = []
     for number in range(1, len(messages) + 1):
@@ -41,7 +41,7 @@ def read(data: bytes, name: str) -> Transcript:
             response = number if answered else None
             calls.append(Call(len(calls), start, start + SPACING_MS // 2, number, model, None, response))
     if not calls:
-        raise UnreadableTranscript("no user message in this request")
+        raise TranscriptError("no user message in this request")
     return Transcript(
         messages=messages,
         calls=tuple(calls),

@@ -12,7 +12,7 @@ from typing import Any
 
 from magiccontext.replay.assemble import Assembly
 from magiccontext.replay.readers.jsonl import blocks_of, count, records, time_ms
-from magiccontext.replay.transcript import Transcript, UnreadableTranscript, Usage
+from magiccontext.replay.transcript import Transcript, TranscriptError, Usage
 
 SKIPPED_FLAGS = ("isCompactSummary", "isVisibleInTranscriptOnly")
 SYNTHETIC_MODEL = "<synthetic>"
@@ -25,14 +25,16 @@ def read(data: bytes, name: str) -> Transcript:
     found, broken = records(data)
     assembly = Assembly(merge_user=True)
     assembly.note("lines that could not be read", broken)
-    messages = [r for r in found if r.get("type") in ("user", "assistant") and isinstance(r.get("message"), dict)]
+    messages = [
+        r for r in found if r.get("type") in ("user", "assistant") and isinstance(r.get("message"), dict)
+    ]
     subagent = bool(messages) and all(r.get("isSidechain") for r in messages)
     if not subagent:
         own = [r for r in messages if not r.get("isSidechain")]
         assembly.note("records of subagents, left out", len(messages) - len(own))
         messages = own
     if not messages:
-        raise UnreadableTranscript("no message record in this Claude Code file")
+        raise TranscriptError("no message record in this Claude Code file")
     kept = _on_the_chain(found, messages)
     assembly.note("records of abandoned branches, left out", len(messages) - len(kept))
     responses = _merge(kept)

@@ -27,7 +27,7 @@ def read(data: bytes, name: str) -> Transcript:
         if isinstance(payload, dict):
             reading.take(str(record.get("type")), payload, time_ms(record.get("timestamp")))
     reading.close()
-    session = next((r["payload"] for r in found if r.get("type") == "session_meta"), {})
+    session: dict[str, Any] = next((r["payload"] for r in found if r.get("type") == "session_meta"), {})
     return reading.assembly.build(
         source_format="codex",
         session_id=str(session.get("id") or name),

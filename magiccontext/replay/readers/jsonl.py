@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from magiccontext.replay.transcript import UnreadableTranscript, decode
+from magiccontext.replay.transcript import TranscriptError, decode
 
 
 def records(data: bytes, most: int | None = None) -> tuple[list[dict[str, Any]], int]:
     """The JSON objects of a JSONL file in order, and how many lines could not be read.
 
     The last line of a session that is still being written is often cut off, so a bad line is counted, not
-    fatal. Raises UnreadableTranscript when no line holds an object.
+    fatal. Raises TranscriptError when no line holds an object.
     """
     found: list[dict[str, Any]] = []
     broken = 0
@@ -31,7 +31,7 @@ def records(data: bytes, most: int | None = None) -> tuple[list[dict[str, Any]],
         else:
             broken += 1
     if not found:
-        raise UnreadableTranscript("no line of this file is a JSON object")
+        raise TranscriptError("no line of this file is a JSON object")
     return found, broken
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from magiccontext.replay.assemble import Assembly, Block
 from magiccontext.replay.readers.codex import image_source
 from magiccontext.replay.readers.jsonl import blocks_of, call_name, count, time_ms
-from magiccontext.replay.transcript import Transcript, UnreadableTranscript, Usage, decode
+from magiccontext.replay.transcript import Transcript, TranscriptError, Usage, decode
 
 Part = dict[str, Any]
 
@@ -20,10 +20,10 @@ def read(data: bytes, name: str) -> Transcript:
     try:
         document = decode(data)
     except (ValueError, RecursionError) as error:
-        raise UnreadableTranscript(f"not an OpenCode export: {error}") from error
+        raise TranscriptError(f"not an OpenCode export: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("messages"), list):
-        raise UnreadableTranscript("not an OpenCode export: it has no messages")
-    session = document.get("info") if isinstance(document.get("info"), dict) else {}
+        raise TranscriptError("not an OpenCode export: it has no messages")
+    session = _object(document.get("info"))
     assembly = Assembly(merge_user=False)
     for message in document["messages"]:
         info, parts = message.get("info") or {}, blocks_of(message.get("parts"))
@@ -38,6 +38,10 @@ def read(data: bytes, name: str) -> Transcript:
         session_id=str(session.get("id") or name),
         subagent=bool(session.get("parentID")),
     )
+
+
+def _object(value: Any) -> Part:
+    return value if isinstance(value, dict) else {}
 
 
 def _created(info: Part) -> int:
@@ -136,7 +140,7 @@ def _result(part: Part, moment: int) -> list[tuple[str, Block, int]]:
 def _usage(tokens: Any) -> Usage | None:
     if not isinstance(tokens, dict):
         return None
-    cache = tokens.get("cache") if isinstance(tokens.get("cache"), dict) else {}
+    cache = _object(tokens.get("cache"))
     usage = Usage(
         count(tokens.get("input")),
         count(cache.get("read")),

@@ -58,7 +58,11 @@ def _message(assembly: Assembly, entry: Entry) -> None:
         _assistant(assembly, message, moment)
     elif role == "toolResult":
         call_id = call_name(message.get("toolCallId"))
-        block = {"type": "tool_result", "tool_use_id": call_id, "content": _content(message.get("content"))}
+        block: Entry = {
+            "type": "tool_result",
+            "tool_use_id": call_id,
+            "content": _content(message.get("content")),
+        }
         if message.get("isError"):
             block["is_error"] = True
         assembly.returned(call_id, block, moment)
@@ -95,7 +99,9 @@ def _assistant(assembly: Assembly, message: Entry, moment: int) -> None:
     reported = message.get("usage")
     usage = None
     # An aborted call reports zeros: that is no measurement.
-    if isinstance(reported, dict) and any(count(reported.get(k)) for k in ("input", "cacheRead", "cacheWrite")):
+    if isinstance(reported, dict) and any(
+        count(reported.get(k)) for k in ("input", "cacheRead", "cacheWrite")
+    ):
         usage = Usage(
             count(reported.get("input")),
             count(reported.get("cacheRead")),

@@ -132,7 +132,8 @@ def _by_kin(seeds: Sequence[Seed], model: str) -> tuple[Seed, Source] | None:
     wanted = _name(model)
     named = sorted(
         ((_name(seed.prefix.lower()), seed) for seed in seeds),
-        key=lambda item: (item[0].version, item[1].prefix),
+        # Of equal versions the plainest id comes last.
+        key=lambda item: (item[0].version, -len(item[1].prefix), item[1].prefix),
     )
     family = [item for item in named if wanted.family and item[0].family == wanted.family]
     same = [item for item in family if item[0].variant == wanted.variant]

@@ -20,7 +20,7 @@ from magiccontext.engine.state import (
     TagType,
     content_id,
 )
-from magiccontext.engine.transcript import Part, Parsed
+from magiccontext.engine.transcript import Parsed, Part
 from magiccontext.engine.wire.base import Codec
 
 
@@ -53,7 +53,9 @@ class Route:
 class Draft:
     """Reads fall through to the snapshot; writes stay here."""
 
-    def __init__(self, state: SessionState, arrival: Arrival, codec: Codec, route: Route, now_ms: int) -> None:
+    def __init__(
+        self, state: SessionState, arrival: Arrival, codec: Codec, route: Route, now_ms: int
+    ) -> None:
         self.state = state
         self.arrival = arrival
         self.codec = codec

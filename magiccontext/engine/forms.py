@@ -44,7 +44,9 @@ def form_of(draft: Draft, message: Msg, shown: Shown) -> Form:
         change = _edits_of(part, tag, shown)
         edits.extend(change)
         gone = any(edit.op is Op.REMOVE for edit in change)
-        if part.kind not in INVISIBLE and not (part.kind is Kind.TEXT and not strip_notation(part.text).strip()):
+        if part.kind not in INVISIBLE and not (
+            part.kind is Kind.TEXT and not strip_notation(part.text).strip()
+        ):
             kept_visible |= not gone
             dropped_visible |= gone
         if part.kind is Kind.TEXT and tag is not None and tag.status is TagStatus.DROPPED:
@@ -52,10 +54,12 @@ def form_of(draft: Draft, message: Msg, shown: Shown) -> Form:
     if dropped_visible and not kept_visible:
         return Form((Edit(Op.REMOVE_MESSAGE),), None)
     if drop_reasoning and draft.route.canonical_anthropic and parsed.role is Role.ASSISTANT:
-        edits.extend(Edit(Op.REMOVE, p.index) for p in parsed.parts if p.kind in (Kind.REASONING, Kind.REDACTED))
+        edits.extend(
+            Edit(Op.REMOVE, p.index) for p in parsed.parts if p.kind in (Kind.REASONING, Kind.REDACTED)
+        )
     if not edits:
         return Form((), message.raw)
-    ordered = tuple(sorted(edits, key=lambda edit: (edit.part if edit.part is not None else -1)))
+    ordered = tuple(sorted(edits, key=lambda edit: edit.part if edit.part is not None else -1))
     return Form(ordered, draft.codec.encode(message.raw, ordered))
 
 

@@ -62,8 +62,14 @@ def arrive(
     if host_ids is not None:
         _check_ids(host_ids)
     known = len(state.path) - base
-    if len(digests) >= known and list(digests[:known]) == state.digests[base:] and _ids_agree(state, host_ids, base):
-        return _grown(state, slices[known:], digests[known:], host_ids[known:] if host_ids else None, base, known)
+    if (
+        len(digests) >= known
+        and list(digests[:known]) == state.digests[base:]
+        and _ids_agree(state, host_ids, base)
+    ):
+        return _grown(
+            state, slices[known:], digests[known:], host_ids[known:] if host_ids else None, base, known
+        )
     return _rearranged(state, slices, digests, host_ids, base)
 
 
@@ -142,7 +148,9 @@ def _rearranged(
             message = Msg(name or f"m{counter}", 0, 0, Role.OTHER, digest, raw, parent)
             new_ids.add(message.mid)
         elif message.digest != digest:
-            message = replace(message, digest=digest, raw=raw, revision=message.revision + 1, parsed=None, tokens=0)
+            message = replace(
+                message, digest=digest, raw=raw, revision=message.revision + 1, parsed=None, tokens=0
+            )
             revised.append(message)
         elif not message.raw:
             message = replace(message, raw=raw)
@@ -220,7 +228,10 @@ def _place(state: SessionState, path: list[Msg], new_ids: set[str], arrival: Arr
     known = places[:first_new]
     last = max((i for i, m in enumerate(state.line) if not m.removed), default=-1)
     stays = (
-        all(place < 0 and m.mid in new_ids for place, m in zip(places[first_new:], path[first_new:], strict=True))
+        all(
+            place < 0 and m.mid in new_ids
+            for place, m in zip(places[first_new:], path[first_new:], strict=True)
+        )
         and known == sorted(known)
         and (first_new == len(path) or not state.line or (bool(known) and known[-1] >= last))
     )

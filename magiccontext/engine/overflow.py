@@ -89,8 +89,8 @@ OVERFLOWS: tuple[re.Pattern[str], ...] = tuple(
         r"model_context_window_exceeded",
         r"context size has been exceeded",
         r"prompt exceeds.*max_context",
-        r"\b413\b.*(?:entity|payload|context|prompt)",
-        r"(?:entity|payload|context|prompt).*\b413\b",
+        # Anchored, so that a text full of the number is read once.
+        r"\A(?=.*\b413\b)(?=.*(?:entity|payload|context|prompt))",
     )
 )
 

@@ -144,6 +144,7 @@ class Vars:
     last_response_ms: int = 0
     proven_safe_input: int = 0
     # the last committed pass: what the next usage report was measured on
+    last_limit: int = 0
     last_pass_id: int = 0
     last_pass_mid: str = ""
     last_pass_wire_tokens: int = 0
@@ -176,13 +177,22 @@ class Vars:
     last_error: str = ""
 
 
+class Why(StrEnum):
+    """Why a message gets a form."""
+
+    FIRST = "first"  # never served before: no bust
+    CHANGED = "changed"  # a rebuild changed what was sent: this is the bust
+    REBASED = "rebased"  # the host says it sent something else than we answered
+
+
 @dataclass(frozen=True, slots=True)
 class FormChange:
     """A form that becomes valid with the new view version."""
 
     mid: str
     form: Form
-    first: bool  # never served before: no bust
+    why: Why
+    raw_sent: bool = False
 
 
 @dataclass(slots=True)
@@ -254,7 +264,9 @@ class SessionState:
         self.line: list[Msg] = self.path if line is None else [self.messages[mid] for mid in line]
         self.digests: list[bytes] = [m.digest for m in self.path]
         self.position: dict[str, int] = {m.mid: i for i, m in enumerate(self.path)}
-        self.trie: dict[tuple[str, bytes], str] = {(m.parent, m.digest): m.mid for m in self.messages.values()}
+        self.trie: dict[tuple[str, bytes], str] = {
+            (m.parent, m.digest): m.mid for m in self.messages.values()
+        }
         self.tags: dict[int, Tag] = {}
         self.by_content: dict[str, int] = {}
         self.by_call: dict[tuple[str, str], int] = {}
@@ -281,7 +293,7 @@ class SessionState:
         replaced: dict[str, Msg] = {m.mid: m for m in (*arrival.new, *arrival.revised, *arrival.moved)}
         for change in changes.forms:
             message = replaced.get(change.mid) or self.messages[change.mid]
-            replaced[change.mid] = replace(message, form=change.form, raw_sent=False)
+            replaced[change.mid] = replace(message, form=change.form, raw_sent=change.raw_sent)
         self.messages.update(replaced)
         for message in replaced.values():
             self.trie.setdefault((message.parent, message.digest), message.mid)

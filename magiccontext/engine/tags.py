@@ -11,51 +11,77 @@ from dataclasses import replace
 
 from magiccontext.engine.draft import Draft
 from magiccontext.engine.notation import strip_notation
-from magiccontext.engine.state import Link, Msg, Tag, TagType, pair
-from magiccontext.engine.tokens import UNKNOWN_IMAGE_TOKENS, TokenCounter
+from magiccontext.engine.state import Arrival, Link, Msg, Tag, TagType, pair
+from magiccontext.engine.tokens import IMAGE_TOKENS_UNKNOWN, TokenCounter
 from magiccontext.engine.transcript import InvalidMessage, Kind, Part, Role
 from magiccontext.engine.wire.spans import string_leaves_size
 
 TAGGED_ROLES = frozenset({Role.USER, Role.ASSISTANT, Role.TOOL})
 
 
-def link_tools(draft: Draft, messages: Sequence[Msg], unpaired: dict[str, list[Link]], first_index: int) -> None:
-    """Pair the results of ``messages`` with their calls and store the links on the messages.
+def link_tools(draft: Draft, arrival: Arrival, unpaired: dict[str, list[Link]]) -> None:
+    """Pair the results of the new messages with their calls and store the links on those messages.
 
-    ``unpaired`` holds the open calls before the first of them and is moved on.  ``first_index`` is where
-    that message stands in the request, for errors.  Raises InvalidMessage for a result without a call.
+    ``unpaired`` holds the open calls of the old path; it is used, not changed, while the array only grew.
+    Raises InvalidMessage for a result without a call, new or left behind by what the host took away.
     """
-    for offset, message in enumerate(messages):
-        links: list[Link] = []
-        for part in draft.parsed(message).parts:
-            if part.kind is Kind.TOOL_CALL and part.call_id:
-                links.append(Link(True, part.call_id, part.index, message.mid))
-                pair(unpaired, links[-1:])
-            elif part.kind is Kind.TOOL_RESULT:
-                owner = _owner(draft, part, unpaired)
-                if owner is None:
-                    raise InvalidMessage(
-                        f"content[{part.index}]",
-                        f"the tool result for call {part.call_id!r} has no call before it; send the array "
-                        "from the call on, or leave the result out",
-                    ).at(f"messages[{first_index + offset}]")
-                links.append(Link(False, part.call_id, part.index, owner))
-                pair(unpaired, links[-1:])
-        message.links = tuple(links)
+    place = {mid: index for index, mid in enumerate(arrival.mids)}
+    fresh = {m.mid for m in (*arrival.new, *arrival.revised)}
+    open_calls = {call_id: list(links) for call_id, links in unpaired.items()} if arrival.path is None else {}
+    seen: set[str] = set()
+    for message in arrival.new if arrival.path is None else arrival.path:
+        seen.add(message.mid)
+        if message.mid in fresh:
+            message.links = _links(draft, message, open_calls, place.get(message.mid, -1))
+        elif orphan := next((k for k in message.links if not k.is_call and k.owner not in seen), None):
+            raise _no_call(orphan.call_id, orphan.part, place.get(message.mid, -1))
+        else:
+            pair(open_calls, message.links)
 
 
-def _owner(draft: Draft, part: Part, unpaired: dict[str, list[Link]]) -> str | None:
+def _no_call(call_id: str, part: int, index: int) -> InvalidMessage:
+    return InvalidMessage(
+        f"content[{part}]",
+        f"the tool result for call {call_id!r} has no call before it; send the array from the call on, or "
+        "leave the result out",
+    ).at(f"messages[{index}]")
+
+
+def _links(draft: Draft, message: Msg, open_calls: dict[str, list[Link]], index: int) -> tuple[Link, ...]:
+    links: list[Link] = []
+    for part in draft.parsed(message).parts:
+        if part.kind is Kind.TOOL_CALL and part.call_id:
+            links.append(Link(True, part.call_id, part.index, message.mid))
+            pair(open_calls, links[-1:])
+        elif part.kind is Kind.TOOL_RESULT:
+            owner = _owner(draft, part, open_calls)
+            if owner is None:
+                raise _no_call(part.call_id, part.index, index)
+            links.append(Link(False, part.call_id, part.index, owner))
+            pair(open_calls, links[-1:])
+    return tuple(links)
+
+
+def _owner(draft: Draft, part: Part, open_calls: dict[str, list[Link]]) -> str | None:
     """Owner of a result: the oldest open call with its id, else the newest answered one."""
-    if queue := unpaired.get(part.call_id):
+    if queue := open_calls.get(part.call_id):
         return queue[0].owner
     owners = draft.owners_of(part.call_id)
     return owners[-1] if owners else None
 
 
 def allocate(draft: Draft, messages: Sequence[Msg], counter: TokenCounter) -> None:
-    """Give tags to the new content of ``messages`` (in array order) and measure it.
+    """Give tags to the new content of ``messages`` (in array order) and measure it."""
+    counts = measure(draft, messages, counter)
+    for message in messages:
+        if draft.parsed(message).role in TAGGED_ROLES:
+            _tag_message(draft, message, counts, counter)
 
-    Sets ``tokens`` of each message.  Texts are counted in one call of ``counter``.
+
+def measure(draft: Draft, messages: Sequence[Msg], counter: TokenCounter) -> dict[tuple[str, int], int]:
+    """Count the local tokens of ``messages``: sets ``tokens`` on each, returns them by (mid, part index).
+
+    All texts are counted in one call of ``counter``.
     """
     texts: list[str] = []
     slots: list[tuple[Msg, Part, str]] = []
@@ -70,26 +96,28 @@ def allocate(draft: Draft, messages: Sequence[Msg], counter: TokenCounter) -> No
             elif part.kind is Kind.TOOL_CALL:
                 texts.append(part.arguments.decode("utf-8", "replace"))
                 slots.append((message, part, "text"))
-    counts = {(message.mid, part.index): n for (message, part, _), n in zip(slots, counter(texts), strict=True)}
+    counts = {
+        (message.mid, part.index): n for (message, part, _), n in zip(slots, counter(texts), strict=True)
+    }
     for message in messages:
         message.tokens = _message_tokens(draft, message, counts)
-    for message in messages:
-        if draft.parsed(message).role in TAGGED_ROLES:
-            _tag_message(draft, message, counts, counter)
+    return counts
 
 
 def _message_tokens(draft: Draft, message: Msg, counts: dict[tuple[str, int], int]) -> int:
     total = 4  # role and separators of the wire format
     for part in draft.parsed(message).parts:
-        total += counts.get((message.mid, part.index), 0) + UNKNOWN_IMAGE_TOKENS * part.attachments
+        total += counts.get((message.mid, part.index), 0) + IMAGE_TOKENS_UNKNOWN * part.attachments
         if part.kind is Kind.MEDIA:
-            total += UNKNOWN_IMAGE_TOKENS
+            total += IMAGE_TOKENS_UNKNOWN
         elif part.kind in (Kind.OPAQUE, Kind.REDACTED):
             total += part.size // 4
     return total
 
 
-def _tag_message(draft: Draft, message: Msg, counts: dict[tuple[str, int], int], counter: TokenCounter) -> None:
+def _tag_message(
+    draft: Draft, message: Msg, counts: dict[tuple[str, int], int], counter: TokenCounter
+) -> None:
     parts = draft.parsed(message).parts
     ranks = {TagType.MESSAGE: 0, TagType.FILE: 0}
     links = {link.part: link for link in message.links if not link.is_call}
@@ -117,7 +145,7 @@ def _tag_message(draft: Draft, message: Msg, counts: dict[tuple[str, int], int],
                 draft.add_tag(
                     Tag(
                         draft.next_number(), TagType.FILE, message.mid, part.index, rank,
-                        output_bytes=part.size, token_count=UNKNOWN_IMAGE_TOKENS,
+                        output_bytes=part.size, token_count=IMAGE_TOKENS_UNKNOWN,
                     )
                 )  # fmt: skip
         elif part.kind is Kind.TOOL_RESULT and part.has_output:
@@ -139,7 +167,8 @@ def _tag_tool(
     call = None
     if owner is not None and owner.raw:
         call = next(
-            (p for p in draft.parsed(owner).parts if p.kind is Kind.TOOL_CALL and p.call_id == link.call_id), None
+            (p for p in draft.parsed(owner).parts if p.kind is Kind.TOOL_CALL and p.call_id == link.call_id),
+            None,
         )
     input_tokens = 0
     if call is not None:
@@ -151,7 +180,7 @@ def _tag_tool(
             call_id=link.call_id, result_mid=message.mid, result_part=part.index,
             tool_name=call.name if call else part.name,
             output_bytes=part.size, input_bytes=len(call.arguments) if call else 0,
-            token_count=count + UNKNOWN_IMAGE_TOKENS * part.attachments, input_token_count=input_tokens,
+            token_count=count + IMAGE_TOKENS_UNKNOWN * part.attachments, input_token_count=input_tokens,
             input_string_bytes=string_leaves_size(call.arguments) if call else -1,
             attachments=part.attachments,
         )

@@ -44,7 +44,11 @@ DROP_MODES: tuple[tuple[str, Callable[[DropCase], bool], str], ...] = (
         lambda c: c.duplicate and not (c.cannot_remove or c.beside_reasoning or c.strands),
         REMOVE,
     ),
-    ("host cannot remove, or beside native reasoning", lambda c: c.cannot_remove or c.beside_reasoning, SKELETON),
+    (
+        "host cannot remove, or beside native reasoning",
+        lambda c: c.cannot_remove or c.beside_reasoning,
+        SKELETON,
+    ),
     ("newest tools with small input", lambda c: c.newest and c.small and not c.emergency, SKELETON),
     ("removal would strand the end", lambda c: c.strands, SKELETON),
     ("otherwise", lambda c: True, REMOVE),
@@ -135,7 +139,9 @@ class DropBatch:
                     yield part.index, part.kind, known
 
 
-def _survives(draft: Draft, message: Msg, item: tuple[int, Kind, Tag | None], kinds: tuple[Kind, ...]) -> bool:
+def _survives(
+    draft: Draft, message: Msg, item: tuple[int, Kind, Tag | None], kinds: tuple[Kind, ...]
+) -> bool:
     _, kind, tag = item
     if kind in (Kind.REASONING, Kind.REDACTED, Kind.META):
         return False

@@ -7,8 +7,8 @@ import json
 from magiccontext.engine.draft import Draft
 from magiccontext.engine.lanes.drops import DropBatch
 from magiccontext.engine.lanes.eligibility import Eligibility
-from magiccontext.engine.toolnames import tool_key
 from magiccontext.engine.state import Tag, TagStatus, TagType
+from magiccontext.engine.toolnames import tool_key
 
 READ_ONLY_TOOLS = frozenset(
     {

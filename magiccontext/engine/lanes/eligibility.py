@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from magiccontext.engine.draft import Draft
-from magiccontext.engine.lanes.protection import protected_tool_numbers, protection_cutoff
-from magiccontext.engine.toolnames import tool_key
+from magiccontext.engine.lanes.protection import ToolTag, held_by_tool, in_window, window_cutoff
 from magiccontext.engine.state import Tag, TagStatus, TagType
+from magiccontext.engine.toolnames import tool_key
 
 USER_ANSWER_TOOLS = frozenset({"question", "askuserquestion", "ask_user_question", "ask"})
 """Tools whose result is a person's answer."""
@@ -44,23 +44,21 @@ class Eligibility:
     """
 
     def __init__(self, draft: Draft, *, emergency: bool) -> None:
-        vars = draft.vars
-        tools = [tag for tag in draft.tags() if tag.type is TagType.TOOL]
+        tools = [
+            ToolTag(tag.number, tag.mid, tag.tool_name, tag.token_count, tag.status is TagStatus.ACTIVE)
+            for tag in draft.tags()
+            if tag.type is TagType.TOOL
+        ]
         self.emergency = emergency
-        self.cutoff = protection_cutoff(
-            [(tag.number, tag.token_count) for tag in tools], vars.protected_tokens, vars.ratios[1]
-        )
-        self.protected = protected_tool_numbers(
-            [(tag.number, tag.tool_name) for tag in tools if tag.status is TagStatus.ACTIVE],
-            dict(vars.protected_tools),
-        )
+        self.cutoff = window_cutoff(tools, draft.vars.protected_tokens, draft.vars.ratios[1])
+        self.protected = held_by_tool(tools, dict(draft.vars.protected_tools))
 
     def reason(self, tag: Tag) -> str:
         """Why ``tag`` may not be dropped now; "" when it may."""
         if tag.type is not TagType.TOOL:
             return ""
         held = Held(
-            in_window=self.cutoff is not None and tag.number >= self.cutoff,
+            in_window=in_window(tag.number, self.cutoff),
             protected_tool=tag.number in self.protected,
             no_result=not tag.result_mid,
             user_answer=tool_key(tag.tool_name) in USER_ANSWER_TOOLS,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from magiccontext.engine.draft import Draft
 from magiccontext.engine.lanes.drops import DropBatch
 from magiccontext.engine.lanes.eligibility import Eligibility
+from magiccontext.engine.lanes.protection import in_window
 from magiccontext.engine.state import Tag, TagStatus, TagType
 from magiccontext.engine.transcript import Role
 
@@ -53,9 +54,13 @@ def strip_injections(draft: Draft, batch: DropBatch, eligibility: Eligibility) -
     changed: list[Tag] = []
     first = next((m.mid for m in draft.path if m.role is Role.USER), "")
     for tag in list(draft.tags()):
-        if eligibility.cutoff is not None and tag.number >= eligibility.cutoff:
+        if in_window(tag.number, eligibility.cutoff):
             break
-        if tag.type is not TagType.MESSAGE or tag.status is not TagStatus.ACTIVE or not draft.on_path(tag.mid):
+        if (
+            tag.type is not TagType.MESSAGE
+            or tag.status is not TagStatus.ACTIVE
+            or not draft.on_path(tag.mid)
+        ):
             continue
         if tag.mid == first:
             continue

@@ -86,7 +86,14 @@ class Parsed:
 
 
 class _UnreadableError(Exception):
-    """A value cannot be read; the reader's position is where that was noticed."""
+    """A value cannot be read; the reader's position is where that was noticed.
+
+    `at_boundary`: whatever follows there belongs to the next member already.
+    """
+
+    def __init__(self, *, at_boundary: bool = False) -> None:
+        super().__init__()
+        self.at_boundary = at_boundary
 
 
 class _Reader:
@@ -136,6 +143,11 @@ class _Reader:
                 return
             self.at += 1
 
+    def leave(self, error: _UnreadableError) -> None:
+        """Go on behind something that could not be read."""
+        if not error.at_boundary:
+            self.skip_to_boundary()
+
     def value(self, path: KeyPath, depth: int) -> Any:
         """The value at the position. Raises _UnreadableError after a complaint."""
         char = self.skip_space()
@@ -170,7 +182,8 @@ class _Reader:
         except ValueError as error:
             self.complain(start, "a string is not closed or holds a bad escape")
             self.at = end
-            raise _UnreadableError from error
+            # An open string has swallowed the comma at the end of its line.
+            raise _UnreadableError(at_boundary=self.text[end : end + 1] == "\n") from error
         self.at = end
         return str(value)
 
@@ -218,8 +231,8 @@ class _Reader:
         for _ in self._items("]"):
             try:
                 found.append(self.value((*path, len(found)), depth))
-            except _UnreadableError:
-                self.skip_to_boundary()
+            except _UnreadableError as error:
+                self.leave(error)
         return found
 
     def object(self, path: KeyPath, depth: int) -> dict[str, Any]:
@@ -232,8 +245,8 @@ class _Reader:
             try:
                 key = self._key()
                 value = self.value((*path, key), depth)
-            except _UnreadableError:
-                self.skip_to_boundary()
+            except _UnreadableError as error:
+                self.leave(error)
                 continue
             if key in UNSAFE_KEYS:
                 dotted = ".".join(str(step) for step in (*path, key))

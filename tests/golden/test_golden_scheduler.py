@@ -1,34 +1,20 @@
 from typing import Any
 
-from magiccontext.engine.schedule import Moment, effective_threshold, parse_ttl, scheduler
+from magiccontext.config.lookup import resolve_execute_threshold
+from magiccontext.engine.schedule import Moment, parse_ttl, scheduler
 
 GOLDEN_KIND = "08"
 
-TOKEN_SHARE_OF_WINDOW = 0.9
-
-
-def _entry(table: dict[str, float], model: str | None) -> float | None:
-    """The walk of config section 10.1, as far as the vectors need it."""
-    key = model or ""
-    while key:
-        if key in table:
-            return table[key]
-        key = key.rpartition("-")[0]
-    return table.get("default")
-
 
 def _threshold(given: dict[str, Any]) -> float:
-    model = given.get("model")
-    tokens = _entry(given.get("threshold_tokens", {}), model)
     window = given.get("context_limit")
     if window is None and given["percentage"]:
+        # Without a limit one is derived from usage (reclaim-core section 4.2).
         window = given["input_tokens"] / (given["percentage"] / 100)
-    if tokens and window:
-        return effective_threshold(min(tokens, TOKEN_SHARE_OF_WINDOW * window) / window * 100)
-    configured = given["threshold"]
-    if isinstance(configured, dict):
-        configured = _entry(configured, model)
-    return effective_threshold(configured)
+    found = resolve_execute_threshold(
+        given["threshold"], given.get("threshold_tokens"), window, given.get("model")
+    )
+    return found.percentage
 
 
 def test_decision(case: dict[str, Any]) -> None:

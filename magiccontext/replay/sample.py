@@ -30,8 +30,6 @@ LINES_READ = 260
 MATCHES_SHOWN = 40
 
 SYSTEM = "You are a careful engineer. Read before you change, test after you did, say what you found."
-    "You are a careful engineer. Read before you change, run the tests after you did, and say what you found."
-)
 TOOLS = (
     ("Read", "Read lines of a file.", {"file_path": "string", "offset": "integer", "limit": "integer"}),
     ("Grep", "Search the files for a regular expression.", {"pattern": "string", "path": "string"}),

@@ -1,7 +1,9 @@
 """Every address of the server."""
 
 from django.contrib import admin
+from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import TemplateView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from magiccontext.api import health
@@ -17,5 +19,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="api-docs",
     ),
     path("admin/", admin.site.urls),
-    path("", include("django.contrib.auth.urls")),
+    path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+    path("", TemplateView.as_view(template_name="start.html"), name="start"),
 ]
+
+handler400 = "magiccontext.error_pages.bad_request"
+handler403 = "magiccontext.error_pages.permission_denied"
+handler404 = "magiccontext.error_pages.page_not_found"
+handler500 = "magiccontext.error_pages.server_error"

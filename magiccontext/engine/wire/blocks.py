@@ -254,7 +254,7 @@ def unmark_members(raw: bytes, members: Sequence[Member], offset: int = 0) -> li
     return [(start + offset, end + offset, new) for start, end, new in cut_members(members, marked)]
 
 
-def unmark_blocks(raw: bytes, offset: int = 0, nested: bool = True) -> list[Patch]:
+def unmark_blocks(raw: bytes, offset: int) -> list[Patch]:
     """Patches that take the markers off a list of blocks, and off the lists of its tool results."""
     patches: list[Patch] = []
     if raw[:1] != b"[":
@@ -266,9 +266,9 @@ def unmark_blocks(raw: bytes, offset: int = 0, nested: bool = True) -> list[Patc
         members = split_object(block)
         patches += unmark_members(block, members, offset + start)
         content = last_member(members, "content")
-        if nested and content is not None and _is_tool_result(block, members):
+        if content is not None and _is_tool_result(block, members):
             value = block[content.value_start : content.value_end]
-            patches += unmark_blocks(value, offset + start + content.value_start, nested=False)
+            patches += unmark_blocks(value, offset + start + content.value_start)
     return patches
 
 

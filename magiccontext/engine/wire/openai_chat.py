@@ -86,7 +86,7 @@ class OpenAIChatCodec:
             member = last_member(members, key)
             if member is not None:
                 value = raw[member.value_start : member.value_end]
-                patches += blocks.unmark_blocks(value, member.value_start, nested=False)
+                patches += blocks.unmark_blocks(value, member.value_start)
         return splice(raw, patches) if patches else raw
 
     def parse(self, raw: bytes) -> Parsed:

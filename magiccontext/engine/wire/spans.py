@@ -25,7 +25,7 @@ Span = tuple[int, int]
 _T = TypeVar("_T")
 
 
-class InvalidJson(ValueError):  # noqa: N818 (named as InvalidMessage is)
+class InvalidJson(ValueError):
     """The bytes are not JSON that can be passed on (HTTP 422).
 
     ``position`` counts bytes from the start of the bytes that were given to the reader.

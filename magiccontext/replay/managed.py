@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -146,7 +146,7 @@ class _Player:
                     return answer
                 self.result.full_syncs += 1
             return self.api.transform(key, body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self.result.problems.append(Problem("bad_answer", call.index, str(error)))
             return None
 
@@ -186,12 +186,11 @@ class _Player:
         """Check an answer and bill it. One that cannot be read is a problem and is not sent."""
         book, problems = self.session.book, self.result.problems
         try:
-            digests = book.learn([bytes(raw) for raw in answer.messages])
-        except ValueError as error:
+            digests = book.learn(answer.messages)
+        except (ValueError, RecursionError) as error:
             problems.append(Problem("bad_answer", call.index, str(error)))
             return
-        system = bytes(answer.system) if answer.system is not None else None
-        sent = Sent(digests, system)
+        sent = Sent(digests, answer.system)
         evidence = self._evidence(call)
         facts = [book.facts(digest) for digest in digests]
         raw = [book.facts(part.digest) for part in self.session.slices[: call.messages]]
@@ -210,15 +209,14 @@ class _Player:
             Request(
                 call,
                 model,
-                [self._front(system), *(Slice(digest, book.tokens(digest)) for digest in digests)],
+                [self._front(answer.system), *(Slice(digest, book.tokens(digest)) for digest in digests)],
                 billed,
                 level=level,
                 reasons=tuple(str(reason) for reason in answer.report.get("reasons") or ()),
             )
         )
-        # Only the bytes' digests are kept: an answer may have megabytes.
-        answer.messages = []
-        self.last = _Last(answer, sent, call, model, row.charge, counted, call.messages)
+        # Of the messages only digests are kept: an answer may have megabytes.
+        self.last = _Last(replace(answer, messages=()), sent, call, model, row.charge, counted, call.messages)
         self.result.levels[level] = self.result.levels.get(level, 0) + 1
         if self.agent is not None:
             self.agent.see(call.index, [tag for message in facts for tag in message.tags])

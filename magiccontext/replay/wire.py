@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import msgspec
 
+from magiccontext.replay.raw_json import NULL, decode_slices
+
 RETRIED = {"storage_busy", "in_progress", "degraded_pass"}
 ATTEMPTS = 4
 LONGEST_WAIT_S = 5.0
@@ -19,16 +21,27 @@ class ServerGoneError(RuntimeError):
     """The server cannot be reached any more; there is nothing left to measure."""
 
 
-class Answer(msgspec.Struct):
-    """A transform answer. Messages and system stay the bytes they came as."""
-
+class _Body(msgspec.Struct):
     messages: list[msgspec.Raw]
     view_version: int
     report: dict[str, Any] = msgspec.field(name="pass")
-    system: msgspec.Raw | None = None
+    system: msgspec.Raw = NULL
     raw_from: Any = None
     chain: str | None = None
     notices: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A transform answer. Messages and system are the bytes they came as; `report` is its `pass` object."""
+
+    messages: tuple[bytes, ...]
+    system: bytes | None
+    view_version: int
+    report: dict[str, Any]
+    raw_from: Any
+    chain: str | None
+    notices: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +65,16 @@ class ApiClient:
         response = self._post("transform", key, body)
         if response.status_code != 200:
             return _refusal(response)
-        return msgspec.json.decode(response.content, type=Answer)
+        read, restore = decode_slices(response.content, _Body)
+        return Answer(
+            messages=tuple(restore(raw) for raw in read.messages),
+            system=None if read.system == NULL else restore(read.system),
+            view_version=read.view_version,
+            report=read.report,
+            raw_from=read.raw_from,
+            chain=read.chain,
+            notices=read.notices,
+        )
 
     def ctx_reduce(self, key: str, drop: str, at: str) -> str | Refusal | None:
         """Call the tool; None when it worked, the tool's own error text when it refused."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from magiccontext.replay.facts import facts_of
+from magiccontext.replay.raw_json import NULL, decode_slices
 from magiccontext.replay.transcript import Call, Transcript, TranscriptError
 
 START_MS = 1_767_225_600_000
@@ -18,19 +19,20 @@ SPACING_MS = 20_000
 class _Request(msgspec.Struct):
     messages: list[msgspec.Raw]
     model: str = ""
-    system: msgspec.Raw | None = None
+    system: msgspec.Raw = NULL
     tools: list[msgspec.Raw] | None = None
 
 
 def read(data: bytes, name: str) -> Transcript:
     try:
         if data.lstrip()[:1] == b"[":
-            request = _Request(messages=msgspec.json.decode(data, type=list[msgspec.Raw]))
+            bare, restore = decode_slices(data, list[msgspec.Raw])
+            request = _Request(messages=bare)
         else:
-            request = msgspec.json.decode(data, type=_Request)
-        messages = tuple(bytes(raw) for raw in request.messages)
+            request, restore = decode_slices(data, _Request)
+        messages = tuple(restore(raw) for raw in request.messages)
         roles = [facts_of(raw).role for raw in messages]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TranscriptError(f"not an Anthropic request: {error}") from error
     model = request.model if "/" in request.model else f"anthropic/{request.model or 'unknown'}"
     calls: list[Call] = []
@@ -48,6 +50,6 @@ def read(data: bytes, name: str) -> Transcript:
         model=model,
         source_format="anthropic",
         session_id=name,
-        system=bytes(request.system) if request.system is not None else None,
-        tools=tuple(bytes(tool) for tool in request.tools or ()),
+        system=None if request.system == NULL else restore(request.system),
+        tools=tuple(restore(tool) for tool in request.tools or ()),
     )

@@ -1,0 +1,138 @@
+"""Building blocks of the replay tests: tiny transcripts and a server that keeps the contract, or lies.
+
+The server is small and honest by default: it tags tool results, queues `ctx_reduce`, and lands what is queued
+when usage or an idle gap allows it. A test makes it lie by changing an answer on its way out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import httpx
+
+from magiccontext.replay.assemble import Assembly
+from magiccontext.replay.transcript import Transcript, Usage
+
+START_MS = 1_767_225_600_000
+Json = dict[str, Any]
+Lie = Callable[[int, Json], None]
+
+
+def count_characters(texts: Sequence[str]) -> list[int]:
+    """A token counter for sums by hand: one token a character."""
+    return [len(text) for text in texts]
+
+
+def conversation(
+    calls: int,
+    *,
+    result_size: int = 100,
+    gaps_s: dict[int, int] | None = None,
+    models: dict[int, str] | None = None,
+    subagent: bool = False,
+    prompt_every: int = 4,
+) -> Transcript:
+    """`calls` calls, 10 seconds apart: each reads one file; the person speaks before every fourth
+    and after every longer pause.
+
+    `gaps_s`: longer pauses before a call, in seconds. `models`: the model from a call on.
+    """
+    assembly = Assembly(merge_user=False)
+    clock, model = START_MS, "anthropic/claude-sonnet-4-5"
+    for number in range(calls):
+        clock += 1000 * (gaps_s or {}).get(number, 10)
+        model = (models or {}).get(number, model)
+        if number % prompt_every == 0 or number in (gaps_s or {}):
+            assembly.said(f"Question {number}: what is in the files?", clock)
+        block = {"type": "tool_use", "id": f"toolu_{number}", "name": "read", "input": {"n": number}}
+        assembly.answered(
+            [{"type": "text", "text": f"Reading {number}."}, block], clock + 1000, model, Usage(1, 2, 3, 4)
+        )
+        output = f"<{number}>" + "x" * result_size
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": output}
+        assembly.returned(f"toolu_{number}", result, clock + 2000)
+    return assembly.build(source_format="test", session_id="s", subagent=subagent)
+
+
+class FakeServer:
+    """The transform and `ctx_reduce` calls of one session, over an in-process transport."""
+
+    def __init__(self, lie: Lie | None = None) -> None:
+        self.lie = lie or (lambda call, answer: None)
+        self.calls = 0
+        self.bodies: list[Json] = []
+        self.drops: list[str] = []
+        self.sent: list[Json] = []
+        self.raw: list[Json] = []
+        self.covered = 0
+        self.queued: list[int] = []
+        self.tags: dict[str, int] = {}
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url="http://fake", transport=httpx.MockTransport(self._answer))
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        if request.url.path.endswith("/tools/ctx_reduce"):
+            self.drops.append(body["drop"])
+            for item in body["drop"].split(","):
+                first, _, last = item.partition("-")
+                self.queued.extend(range(int(first), int(last or first) + 1))
+            return httpx.Response(200, json={"content": "Queued", "is_error": False, "data": {}})
+        self.bodies.append(body)
+        answer = self._pass(body)
+        self.lie(self.calls, answer)
+        self.calls += 1
+        if "status" in answer:
+            return httpx.Response(answer["status"], json=answer)
+        self.sent = answer["messages"]
+        return httpx.Response(200, json=answer)
+
+    def _pass(self, body: Json) -> Json:
+        base = body.get("sync", {}).get("base", {}).get("count", 0)
+        self.raw = self.raw[:base] + body["messages"]
+        messages = [*self.sent, *(self._tagged(message) for message in self.raw[self.covered :])]
+        self.covered = len(self.raw)
+        usage, reasons = body.get("usage"), []
+        if usage and self.queued:
+            prompt = sum(usage[k] for k in usage if k.endswith("input_tokens"))
+            if prompt / body["context_limit"] >= 0.65:
+                reasons = ["queued_drops"]
+            elif _ms(body["at"]) - _ms(usage["completed_at"]) > 300_000:
+                reasons = ["ttl_expiry"]
+        if reasons:
+            messages = [self._dropped(message) for message in messages]
+            self.queued = []
+        level = "soft_plus" if reasons else "defer"
+        return {
+            "messages": messages,
+            "system": body.get("system"),
+            "pass": {"id": self.calls + 1, "level": level, "permitted": level, "reasons": reasons},
+            "view_version": self.calls + 1,
+            "raw_from": None,
+            "chain": f"sha256:{len(self.raw)}",
+            "notices": [],
+        }
+
+    def _tagged(self, message: Json) -> Json:
+        copy = json.loads(json.dumps(message))
+        for block in copy["content"] if isinstance(copy["content"], list) else []:
+            if block["type"] == "tool_result":
+                tag = self.tags.setdefault(block["tool_use_id"], len(self.tags) + 1)
+                block["content"] = f"§{tag}§ {block['content']}"
+        return copy
+
+    def _dropped(self, message: Json) -> Json:
+        copy = json.loads(json.dumps(message))
+        for block in copy["content"] if isinstance(copy["content"], list) else []:
+            tag = self.tags.get(block.get("tool_use_id", ""))
+            if block["type"] == "tool_result" and tag in self.queued:
+                block["content"] = f"[dropped §{tag}§]"
+        return copy
+
+
+def _ms(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp() * 1000

@@ -24,24 +24,9 @@ from dataclasses import replace
 from magiccontext.engine.state import Arrival, Msg, SessionState
 from magiccontext.engine.transcript import InvalidMessage, Role
 
-CHAIN_START = b"\x00" * 32
-
 
 def digest_of(undecorated: bytes) -> bytes:
     return hashlib.sha256(undecorated).digest()
-
-
-def fold_chain(previous: bytes, digest: bytes) -> bytes:
-    """Next value of the sync chain (hosts section 10.2)."""
-    return hashlib.sha256(previous + digest).digest()
-
-
-def chain_of(digests: Sequence[bytes], start: bytes = CHAIN_START) -> bytes:
-    """Chain value after ``digests``: 32 bytes.  O(n)."""
-    value = start
-    for digest in digests:
-        value = fold_chain(value, digest)
-    return value
 
 
 def arrive(

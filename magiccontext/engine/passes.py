@@ -145,6 +145,7 @@ def _receive(state: SessionState, request: PassRequest, settings: Settings) -> t
         except InvalidMessage as error:
             raise error.at(f"messages[{place[message.mid]}]") from None
         message.role = message.parsed.role
+        message.created_ms = message.parsed.created_ms or 0
     _check_complete(draft)
     tags.link_tools(draft, arrival, state.unpaired)
     if draft.vars.version == 0:

@@ -12,6 +12,7 @@ a private copy that a restart would forget.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -112,6 +113,7 @@ class Msg:
     form: Form | None = None  # last served form; None: never served
     raw_sent: bool = False  # the host had to send it without our edits: stays raw until a rebuild
     removed: bool = False
+    created_ms: int = 0  # the host's own time of it, where the format has one
     parsed: Parsed | None = None
 
     @property
@@ -237,6 +239,7 @@ class SessionState:
         "by_call",
         "by_content",
         "by_mid",
+        "chains",
         "digests",
         "line",
         "messages",
@@ -262,6 +265,7 @@ class SessionState:
         self.messages: dict[str, Msg] = {m.mid: m for m in messages}
         self.path: list[Msg] = [self.messages[mid] for mid in path]
         self.line: list[Msg] = self.path if line is None else [self.messages[mid] for mid in line]
+        self.chains: list[bytes] = []
         self.digests: list[bytes] = [m.digest for m in self.path]
         self.position: dict[str, int] = {m.mid: i for i, m in enumerate(self.path)}
         self.trie: dict[tuple[str, bytes], str] = {
@@ -302,6 +306,7 @@ class SessionState:
         else:
             self.path = [self.messages[m.mid] for m in arrival.path]
             self.line = self.path if arrival.line is None else [self.messages[m.mid] for m in arrival.line]
+            self.chains = []
             self.digests = [m.digest for m in self.path]
             self.position = {m.mid: i for i, m in enumerate(self.path)}
             self.unpaired = unpaired_calls(self.path)
@@ -317,7 +322,9 @@ class SessionState:
         for mid, message in replaced.items():
             if mid not in fresh and mid in self.position:
                 self.path[self.position[mid]] = message
-                self.digests[self.position[mid]] = message.digest
+                if self.digests[self.position[mid]] != message.digest:
+                    self.digests[self.position[mid]] = message.digest
+                    self.chains = []
                 if self.line is not self.path:
                     self.line = [message if m.mid == mid else m for m in self.line]
         for new in arrival.new:
@@ -329,9 +336,23 @@ class SessionState:
             self.path.append(message)
             pair(self.unpaired, message.links)
 
+    def chain_at(self, count: int) -> bytes:
+        """Sync chain value after the first ``count`` messages of the path (hosts section 10.2)."""
+        for index in range(len(self.chains), count):
+            self.chains.append(fold_chain(self.chains[-1] if index else CHAIN_START, self.digests[index]))
+        return self.chains[count - 1] if count else CHAIN_START
+
     def tags_of(self, mid: str) -> list[Tag]:
         """Tags whose content, call or result lies in message ``mid``, by number of first sight."""
         return [self.tags[number] for number in self.by_mid.get(mid, ())]
+
+
+CHAIN_START = b"\x00" * 32
+
+
+def fold_chain(previous: bytes, digest: bytes) -> bytes:
+    """Next value of the sync chain (hosts section 10.2): 32 bytes."""
+    return hashlib.sha256(previous + digest).digest()
 
 
 def pair(unpaired: dict[str, list[Link]], links: Iterable[Link]) -> None:

@@ -33,7 +33,7 @@ def record(vars: Vars, report: UsageReport, limit: int) -> Vars:
 
     ``limit`` is the usable soft window it was measured against, in tokens.
     """
-    if report.pressure <= 0 or report.completed_ms < vars.last_response_ms:
+    if report.pressure <= 0 or report.completed_ms < vars.last_response_ms or _known(vars, report):
         return vars
     model = report.model or vars.model
     bound_here = report.measured_mid is None and (report.pass_id in (0, vars.last_pass_id))
@@ -54,6 +54,13 @@ def record(vars: Vars, report: UsageReport, limit: int) -> Vars:
     if vars.detected_limit and vars.detected_model == model and report.pressure > vars.detected_limit:
         vars = replace(vars, detected_limit=0, detected_model="", detected_provenance="")
     return vars
+
+
+def _known(vars: Vars, report: UsageReport) -> bool:
+    """The response recorded last, reported once more: by an event and by the next request."""
+    if report.pass_id and report.pass_id == vars.usage_pass_id:
+        return True
+    return bool(report.message_id) and report.message_id == vars.usage_message_id
 
 
 def switch_model(vars: Vars, model: str, limit: int) -> Vars:

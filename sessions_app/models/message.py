@@ -24,7 +24,9 @@ class RawMessage(models.Model):
     parent_mid = models.CharField(max_length=255, blank=True, default="")
     raw = models.BinaryField()
     tokens = models.IntegerField(default=0, help_text="Local estimate of everything in it.")
-    links = models.JSONField(default=list, help_text="Tool calls and results: [is call, call id, part, owner].")
+    links = models.JSONField(
+        default=list, help_text="Tool calls and results: [is call, call id, part, owner]."
+    )
     in_path = models.BooleanField(default=True, help_text="Part of the array of the last pass.")
     raw_sent = models.BooleanField(default=False, help_text="The host had to send it without edits.")
     removed = models.BooleanField(default=False, help_text="Taken away by the host.")

@@ -19,7 +19,9 @@ class RequestReceipt(models.Model):
     key = models.CharField(max_length=255)
     body_digest = models.BinaryField()
     session = models.ForeignKey(Session, on_delete=models.CASCADE, null=True, related_name="+")
-    pass_record = models.ForeignKey("sessions_app.Pass", on_delete=models.CASCADE, null=True, related_name="+")
+    pass_record = models.ForeignKey(
+        "sessions_app.Pass", on_delete=models.CASCADE, null=True, related_name="+"
+    )
     view_version = models.BigIntegerField(default=0)
     status = models.IntegerField(default=200)
     answer = models.JSONField(null=True)

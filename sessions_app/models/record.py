@@ -55,7 +55,9 @@ class UsageEvent(models.Model):
     """The usage of one response.  Pressure is the sum of the three prompt parts (hosts section 1)."""
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="usage_events")
-    pass_record = models.ForeignKey(Pass, on_delete=models.SET_NULL, null=True, blank=True, related_name="usage")
+    pass_record = models.ForeignKey(
+        Pass, on_delete=models.SET_NULL, null=True, blank=True, related_name="usage"
+    )
     response_key = models.CharField(
         max_length=280, help_text="pass:<id>, or message:<id>; one response counts once."
     )

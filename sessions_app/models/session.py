@@ -29,7 +29,9 @@ class Session(models.Model):
         PRIMARY = "primary"
         SUBAGENT = "subagent"
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="agent_sessions")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="agent_sessions"
+    )
     harness = models.CharField(max_length=32)
     sid = models.CharField("host's session id", max_length=255)
     parent_sid = models.CharField("parent's session id", max_length=255, blank=True, default="")
@@ -45,7 +47,9 @@ class Session(models.Model):
     usage_percentage = models.FloatField(default=0)
     input_tokens = models.BigIntegerField(default=0)
     capabilities = models.JSONField(default=dict, blank=True)
-    version = models.BigIntegerField(default=0, help_text="Grows with every write; a pass computed from another one is not committed.")
+    version = models.BigIntegerField(
+        default=0, help_text="Grows with every write; a pass computed from another one is not committed."
+    )
     view_version = models.BigIntegerField(default=0)
     lineage = models.IntegerField(default=1)
     engine_state = models.JSONField(default=dict)

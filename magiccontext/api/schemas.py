@@ -1,0 +1,133 @@
+"""JSON Schemas of the bodies that are read raw, for the OpenAPI document (hosts section 10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TOKENS: dict[str, Any] = {"type": "integer", "minimum": 0}
+
+USAGE: dict[str, Any] = {
+    "type": "object",
+    "description": "Tokens of the newest single response; input_tokens is the uncached part of the prompt.",
+    "properties": {
+        "input_tokens": TOKENS,
+        "cache_read_input_tokens": TOKENS,
+        "cache_creation_input_tokens": TOKENS,
+        "output_tokens": TOKENS,
+        "completed_at": {"type": "string", "format": "date-time"},
+        "message_id": {"type": "string", "maxLength": 255},
+        "pass_id": {"type": "integer", "minimum": 0},
+    },
+}
+
+TRANSFORM_BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["format", "model", "messages"],
+    "properties": {
+        "format": {"type": "string", "enum": ["anthropic", "openai-chat"]},
+        "model": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 255,
+            "example": "anthropic/claude-sonnet-4-5",
+        },
+        "variant": {"type": "string"},
+        "context_limit": {
+            "type": "integer",
+            "description": "Window of the model about to be called, in tokens.",
+        },
+        "output_limit": {"type": "integer"},
+        "project": {
+            "type": "object",
+            "properties": {
+                "directory": {"type": "string", "maxLength": 512},
+                "identity": {"type": "string", "maxLength": 512},
+                "docs": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+        },
+        "parent_session": {"type": "string", "maxLength": 255},
+        "subagent": {"type": "boolean", "default": False},
+        "purpose": {"type": "string", "enum": ["turn", "utility"], "default": "turn"},
+        "system": {"description": "The host's own value, returned unchanged."},
+        "tools": {"description": "The host's own tool list."},
+        "messages": {"type": "array", "items": {"type": "object"}},
+        "usage": USAGE,
+        "last_sent": {
+            "type": "object",
+            "required": ["view_version"],
+            "properties": {
+                "view_version": {"type": "integer"},
+                "raw_from": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
+            },
+        },
+        "estimate": {
+            "type": "object",
+            "required": ["request_tokens"],
+            "properties": {"request_tokens": TOKENS},
+        },
+        "capabilities": {
+            "type": "object",
+            "properties": {
+                "tools": {"type": "array", "items": {"type": "string"}},
+                "remove_messages": {"type": "boolean"},
+                "images": {"type": "boolean"},
+                "abort": {"type": "boolean"},
+                "own_tools": {"type": "boolean"},
+                "stores_nudges": {"type": "boolean"},
+            },
+        },
+        "provider_error": {"oneOf": [{"type": "string"}, {"type": "object"}]},
+        "sync": {
+            "type": "object",
+            "description": "messages holds only what follows the named front.",
+            "required": ["base"],
+            "properties": {
+                "base": {
+                    "type": "object",
+                    "required": ["count", "chain"],
+                    "properties": {
+                        "count": {"type": "integer", "minimum": 0},
+                        "chain": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+                    },
+                }
+            },
+        },
+        "answer": {"type": "string", "enum": ["messages", "edits"], "default": "messages"},
+        "at": {"type": "string", "format": "date-time", "description": "Scope replay only."},
+    },
+}
+
+LEVELS = ["defer", "soft_plus", "soft", "hard"]
+
+TRANSFORM_ANSWER: dict[str, Any] = {
+    "type": "object",
+    "required": ["view_version", "notices", "directives", "jobs", "outcome"],
+    "properties": {
+        "messages": {"type": "array", "items": {"type": "object"}},
+        "view": {"type": "object"},
+        "message_ids": {"type": "array", "items": {"type": "string"}},
+        "system": {},
+        "pass": {
+            "type": ["object", "null"],
+            "properties": {
+                "id": {"type": "integer"},
+                "level": {"type": "string", "enum": LEVELS},
+                "permitted": {"type": "string", "enum": LEVELS},
+                "scheduler": {"type": "string"},
+                "reasons": {"type": "array", "items": {"type": "string"}},
+                "usage_percent": {"type": "number"},
+                "first_changed": {"type": ["integer", "null"]},
+                "lanes": {"type": "object", "additionalProperties": {"type": "integer"}},
+                "bytes_saved": {"type": "integer"},
+                "ms": {"type": "number"},
+            },
+        },
+        "view_version": {"type": "integer"},
+        "raw_from": {"oneOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]},
+        "chain": {"type": ["string", "null"]},
+        "outcome": {"type": "string", "enum": ["serve", "replay", "passthrough", "utility"]},
+        "notices": {"type": "array", "items": {"type": "object"}},
+        "directives": {"type": "array", "items": {"type": "object"}},
+        "jobs": {"type": "integer"},
+    },
+}

@@ -1,0 +1,63 @@
+"""What every address below ``/sessions/{harness}/{sid}/`` shares: identity, retries, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import InterfaceError, OperationalError
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from magiccontext.api.auth import HasScope
+from magiccontext.api.body import invalid
+from magiccontext.api.problems import ProblemError
+from sessions_app import models
+from sessions_app.services.calls import Refused
+from sessions_app.services.sessions import BadRequest, SessionKey, find
+
+T = TypeVar("T")
+
+
+class SessionView(APIView):
+    """The session is named by the path and the key's owner; nothing else is consulted (hosts section 1)."""
+
+    permission_classes = [HasScope("host")]
+
+    def session_key(self, request: Request, harness: str, sid: str) -> SessionKey:
+        try:
+            key = SessionKey.of(request.user, harness, sid)
+        except BadRequest as error:
+            raise invalid(error.field, error.detail) from None
+        if not request.auth.allows_harness(key.harness):
+            raise ProblemError("foreign_session", f"This key may not reach sessions of {key.harness}.")
+        return key
+
+    def existing(self, key: SessionKey) -> models.Session:
+        session = find(key)
+        if session is None:
+            raise ProblemError("unknown_session", "No such session; it begins with its first transform.")
+        return session
+
+    def idempotency_key(self, request: Request) -> str:
+        value: str = request.headers.get("Idempotency-Key", "")
+        if len(value) > 255 or not value.isprintable():
+            raise invalid("Idempotency-Key", "must have at most 255 printable characters")
+        return value
+
+    def guarded(self, work: Callable[[], T]) -> T:
+        """Run a service call; what it raises leaves as a problem of hosts section 10.5."""
+        try:
+            return work()
+        except BadRequest as error:
+            raise invalid(error.field, error.detail) from None
+        except Refused as error:
+            raise ProblemError(
+                error.code, error.detail, retry_after=error.retry_after, **error.members
+            ) from None
+        except (OperationalError, InterfaceError):
+            raise ProblemError(
+                "storage_busy",
+                "The storage is busy. Nothing was changed; send the request again.",
+                retry_after=2,
+            ) from None

@@ -1,0 +1,1 @@
+"""What can be done with sessions.  Pages, REST and other callers go through here."""

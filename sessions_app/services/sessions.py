@@ -1,0 +1,107 @@
+"""Finding, making, deleting and forking sessions (hosts section 1; reclaim-core section 1.5)."""
+
+from __future__ import annotations
+
+import hashlib
+import os.path
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from memory_app.models import Project
+from sessions_app import models
+from sessions_app.models.session import HARNESS_ALIASES, HARNESSES
+from sessions_app.services.cache import states
+
+_SID = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,255}")
+
+
+class BadRequest(ValueError):
+    """A member of the request does not fit.  ``field`` is its path."""
+
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(f"{field}: {detail}")
+        self.field = field
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """(owner, harness, host's session id): the whole identity of a session."""
+
+    owner: Any
+    harness: str
+    sid: str
+
+    @classmethod
+    def of(cls, owner: Any, harness: str, sid: str) -> SessionKey:
+        """Raises BadRequest for an unknown harness or an id that cannot be stored."""
+        harness = HARNESS_ALIASES.get(harness, harness)
+        if harness not in HARNESSES:
+            raise BadRequest("harness", f"unknown harness; known are {', '.join(HARNESSES)}")
+        if not _SID.fullmatch(sid):
+            raise BadRequest("session", "a session id has 1 to 255 characters and no control characters")
+        return cls(owner, harness, sid)
+
+
+def find(key: SessionKey) -> models.Session | None:
+    """The stored session, without the ones that are being deleted.  One query."""
+    return models.Session.objects.filter(
+        owner=key.owner, harness=key.harness, sid=key.sid, cleanup_pending=False
+    ).first()
+
+
+def create(key: SessionKey, **fields: Any) -> models.Session:
+    """A new session; when another request made it meanwhile, that one.
+
+    A deleted session whose rows are still waiting to go is cleared first.
+    """
+    try:
+        with transaction.atomic():
+            models.Session.objects.filter(
+                owner=key.owner, harness=key.harness, sid=key.sid, cleanup_pending=True
+            ).delete()
+            return models.Session.objects.create(owner=key.owner, harness=key.harness, sid=key.sid, **fields)
+    except IntegrityError:
+        found = find(key)
+        if found is None:
+            raise
+        return found
+
+
+def project_for(owner: Any, member: dict[str, Any] | None, now: datetime) -> Project | None:
+    """The project a request names: by identity, else by its directory (memory-search section 6)."""
+    if not member:
+        return None
+    identity = member.get("identity") or ""
+    directory = member.get("directory") or ""
+    if not identity and directory:
+        identity = (
+            "dir:" + hashlib.md5(os.path.normpath(directory).encode(), usedforsecurity=False).hexdigest()[:12]
+        )
+    if not identity:
+        return None
+    project, _ = Project.objects.get_or_create(
+        owner=owner, identity=identity, defaults={"directory": directory, "last_seen": now}
+    )
+    return project
+
+
+def delete(session: models.Session) -> None:
+    """Delete a session with everything of it.
+
+    The mark is committed first: should the database be busy before the rest is done, the session is gone
+    for every caller and housekeeping finishes the work.
+    """
+    models.Session.objects.filter(pk=session.pk).update(cleanup_pending=True)
+    states.forget(session.pk)
+    finish_delete(session.pk)
+
+
+def finish_delete(session_id: int) -> None:
+    """Clear every row of a marked session in one transaction."""
+    with transaction.atomic():
+        models.Session.objects.filter(pk=session_id, cleanup_pending=True).delete()

@@ -1,0 +1,26 @@
+"""From configuration to the engine's settings for one model (config section 10)."""
+
+from __future__ import annotations
+
+from magiccontext import config
+from magiccontext.config import lookup
+from magiccontext.engine.request import Settings
+from magiccontext.tokenizer import count_many
+
+
+def engine_settings(model: str) -> Settings:
+    """The settings in force for ``model`` (``provider/model``)."""
+    current = config.load().config
+    ttl = lookup.cache_ttl(current, model)
+    reserve = lookup.value_for_model(current.output_reserve, model, None)
+    return Settings(
+        count=count_many,
+        compaction=current.compaction.enabled and current.enabled,
+        threshold=lambda usable: lookup.execute_threshold(current, model, usable).percentage,
+        cache_ttl=ttl.text,
+        ttl_is_policy=ttl.source is lookup.TtlSource.CONFIG,
+        output_reserve=reserve,
+        protected_tokens=current.protected_tokens,
+        protected_tools=current.protected_tools,
+        smart_drops=current.smart_drops,
+    )

@@ -37,10 +37,12 @@ class ReducingAgent:
         )
         return due if len(due) >= BATCH else []
 
-    def mark(self, tags: Iterable[int]) -> None:
+    def mark(self, tags: Iterable[int], *, accepted: bool = True) -> None:
+        """These were handed to the tool; one it refused is not offered again and is not outstanding."""
         marked = set(tags)
         self._marked |= marked
-        self.outstanding |= marked
+        if accepted:
+            self.outstanding |= marked
 
 
 def drop_argument(tags: Iterable[int]) -> str:

@@ -262,7 +262,7 @@ class _Player:
             return
         key = f"{self.result.session_id}-reduce-{call.index}"
         refused = self.api.ctx_reduce(key, drop_argument(tags), rfc3339(call.done_ms))
-        self.agent.mark(tags)
+        self.agent.mark(tags, accepted=refused is None)
         self.result.tool_calls += 1
         if refused is not None:
             detail = (

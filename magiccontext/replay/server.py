@@ -95,7 +95,9 @@ def private_server() -> Iterator[Running]:
 
 
 def _django() -> list[str]:
-    return [sys.executable, "-m", "django"]
+    """The command line of this project: of a checkout, or of an installed package, which has no manage.py."""
+    script = ROOT / "manage.py"
+    return [sys.executable, str(script)] if script.exists() else [sys.executable, "-m", "django"]
 
 
 def _listen(stream: IO[str], said: list[str]) -> None:

@@ -61,6 +61,7 @@ class FakeServer:
     """The transform and `ctx_reduce` calls of one session, over an in-process transport."""
 
     def __init__(self, lie: Lie | None = None) -> None:
+        self.tool_error = ""
         self.lie = lie or (lambda call, answer: None)
         self.calls = 0
         self.bodies: list[Json] = []
@@ -78,6 +79,8 @@ class FakeServer:
         body = json.loads(request.content)
         if request.url.path.endswith("/tools/ctx_reduce"):
             self.drops.append(body["drop"])
+            if self.tool_error:
+                return httpx.Response(200, json={"content": self.tool_error, "is_error": True})
             for item in body["drop"].split(","):
                 first, _, last = item.partition("-")
                 self.queued.extend(range(int(first), int(last or first) + 1))

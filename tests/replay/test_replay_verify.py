@@ -251,6 +251,13 @@ def test_a_fault_the_server_admits_fails_the_run(change: Json, code: str) -> Non
     assert codes(played) == {code}
 
 
+def test_a_refused_tool_call_fails_the_run_and_is_no_evidence() -> None:
+    server = FakeServer(at(14, both(alter(1), claim("soft_plus", "queued_drops"))))
+    server.tool_error = "Error: unknown tags"
+    played, _ = run(server, conversation(16, gaps_s={14: IDLE}), reduce=3)
+    assert codes(played) == {"ctx_reduce_failed", "unjustified_reason"}
+
+
 def test_usage_is_what_the_answer_would_have_cost() -> None:
     server = FakeServer()
     _, ledger = run(server, conversation(4))

@@ -97,7 +97,10 @@ class Command(BaseCommand):
                 except StartError as error:
                     raise CommandError(str(error)) from error
                 client = stack.enter_context(api_client(url, key))
-            results = play_all(transcripts, run, client)
+            try:
+                results = play_all(transcripts, run, client)
+            except KeyboardInterrupt:
+                raise CommandError("interrupted", returncode=130) from None
         if options["json"]:
             options["json"].write_text(json.dumps([result.as_json() for result in results], indent=1))
         problems = sum(len(result.problems) for result in results)

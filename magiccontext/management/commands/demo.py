@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from magiccontext.management.commands.replay import _leave, play_all
+from magiccontext.management.commands.replay import leave_on_signal, play_all
 from magiccontext.management.commands.serve import DEFAULT_PORT
 from magiccontext.replay.readers import read_file
 from magiccontext.replay.run import DEFAULT_LIMIT, RunOptions, api_client
@@ -37,7 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Raises CommandError for an unreadable session, a server that does not start, a failed run."""
-        signal.signal(signal.SIGTERM, _leave)
+        signal.signal(signal.SIGTERM, leave_on_signal)
         name, transcript = self._transcript(options["session"])
         try:
             with running_server(options["port"]) as server:
@@ -50,6 +50,8 @@ class Command(BaseCommand):
                     self._serve(server)
         except StartError as error:
             raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            raise CommandError("interrupted", returncode=130) from None
         if result.problems:
             raise CommandError(f"the run failed: {len(result.problems)} problems")
 

@@ -28,7 +28,8 @@ from magiccontext.replay.transcript import Transcript, TranscriptError
 from magiccontext.tokenizer import count_many
 
 
-def _leave(signum: int, frame: object) -> NoReturn:
+def leave_on_signal(signum: int, frame: object) -> NoReturn:
+    """End like Ctrl-C would, so that the started server is stopped."""
     raise SystemExit(1)
 
 
@@ -76,7 +77,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Raises CommandError for unreadable files, a server that does not start, and failed runs."""
-        signal.signal(signal.SIGTERM, _leave)
+        signal.signal(signal.SIGTERM, leave_on_signal)
         run = _run_options(options)
         transcripts = {}
         for path in options["files"]:

@@ -96,6 +96,9 @@ TEMPLATES = [
     },
 ]
 
+# The echo view that `manage.py bench` compares with; off outside of a bench.
+BENCH = _flag("MAGIC_CONTEXT_BENCH")
+
 # --- storage ---------------------------------------------------------------------------------------------
 
 _memory = config.load().config.sqlite
@@ -113,7 +116,7 @@ SQLITE_OPTIONS: dict[str, Any] = {
 # The background workers fork: a connection pool (its threads do not survive that) is none of their business,
 # a connection kept for a while is.
 FORKS = sys.argv[1:2] in (["qcluster"], ["task_worker"])
-CONNECTION_SECONDS = 60 if FORKS else 0
+CONNECTION_SECONDS = 60
 
 
 def _database() -> dict[str, Any]:
@@ -135,6 +138,7 @@ def _database() -> dict[str, Any]:
     if database["ENGINE"] == "django.db.backends.sqlite3":
         options.update(SQLITE_OPTIONS)
     elif database["ENGINE"] == "django.db.backends.postgresql" and not FORKS:
+        database["CONN_MAX_AGE"] = 0  # kept in the pool, not by the thread
         most = max(2, int(os.environ.get("MAGIC_CONTEXT_DB_POOL", "16")))
         options["pool"] = {"min_size": 1, "max_size": most, "timeout": 10}
     return database

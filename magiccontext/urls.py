@@ -1,5 +1,6 @@
 """Every address of the server."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import URLPattern, URLResolver, include, path
@@ -28,3 +29,8 @@ handler400 = "magiccontext.error_pages.bad_request"
 handler403 = "magiccontext.error_pages.permission_denied"
 handler404 = "magiccontext.error_pages.page_not_found"
 handler500 = "magiccontext.error_pages.server_error"
+
+if settings.BENCH:
+    from magiccontext.bench.echo import echo
+
+    urlpatterns.append(path("bench/echo", echo))

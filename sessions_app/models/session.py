@@ -53,6 +53,7 @@ class Session(models.Model):
     view_version = models.BigIntegerField(default=0)
     lineage = models.IntegerField(default=1)
     engine_state = models.JSONField(default=dict)
+    notices_waiting = models.BooleanField(default=False, help_text="A notice has not been offered yet.")
     last_error = models.CharField(max_length=240, blank=True, default="")
     created = models.DateTimeField(auto_now_add=True)
     last_seen = models.DateTimeField(null=True, blank=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
+
 from magiccontext.engine.overflow import parse_overflow
 from magiccontext.engine.recovery import learn_overflow
 from magiccontext.engine.request import UsageReport
-from magiccontext.engine.result import Outcome, PassResult
+from magiccontext.engine.result import NoticeText, Outcome, PassResult
 from magiccontext.engine.state import SessionState, Vars
 from sessions_app import models
 from sessions_app.services.calls import PassSummary, TransformCall
@@ -164,17 +167,28 @@ def write_session(
         session.capabilities = call.capabilities
         fields.append("capabilities")
     session.save(update_fields=fields)
-    models.Notice.objects.bulk_create(
-        models.Notice(session=session, level=n.level, code=n.code, text=n.text, created=now)
-        for n in result.notices
-    )
+    add_notices(session, result.notices, now)
 
 
-def offer_notices(session: models.Session, result: PassResult, now: datetime) -> list[dict[str, Any]]:
-    """Notices nobody has been offered yet; each is offered once.  One query, one more when there are any."""
-    waiting = list(models.Notice.objects.filter(session=session, offered=None).order_by("pk")[:20])
-    if waiting:
+def add_notices(session: models.Session, notices: Iterable[NoticeText], now: datetime) -> None:
+    """Keep texts for the person until the host has been offered them.  Call inside a transaction."""
+    rows = [
+        models.Notice(session=session, level=n.level, code=n.code, text=n.text, created=now) for n in notices
+    ]
+    if rows:
+        models.Notice.objects.bulk_create(rows)
+        models.Session.objects.filter(pk=session.pk).update(notices_waiting=True)
+        session.notices_waiting = True
+
+
+def offer_notices(session: models.Session, now: datetime) -> list[dict[str, Any]]:
+    """Notices nobody has been offered yet; each is offered once.  No query when there are none."""
+    if not session.notices_waiting:
+        return []
+    with transaction.atomic():
+        waiting = list(models.Notice.objects.filter(session=session, offered=None).order_by("pk"))
         models.Notice.objects.filter(pk__in=[n.pk for n in waiting]).update(offered=now)
+        models.Session.objects.filter(pk=session.pk).update(notices_waiting=False)
     return [
         {"id": n.pk, "level": n.level, "text": n.text, **({"code": n.code} if n.code else {})}
         for n in waiting

@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection, transaction
 
@@ -176,7 +176,7 @@ def _attempt(
         [],
         mids=result.changes.arrival.mids,
         chain=state.chain_at(len(state.path)),
-        notices=records.offer_notices(session, result, now),
+        notices=_offer_notices(session, now),
         outcome="passthrough" if result.outcome is Outcome.PASSTHROUGH else "serve",
     )
     if result.outcome is Outcome.PASSTHROUGH:
@@ -270,6 +270,14 @@ def _commit(
         if call.idempotency_key and record is not None:
             receipts.write_pass(key.owner, call, session, record, vars.view_version, now)
     return session, record
+
+
+def _offer_notices(session: models.Session, now: datetime) -> list[dict[str, Any]]:
+    """Notices to go with an answer.  The pass is committed: a busy database only postpones them."""
+    try:
+        return records.offer_notices(session, now)
+    except (OperationalError, InterfaceError):
+        return []
 
 
 def _note_error(session: models.Session | None, error: Exception) -> None:

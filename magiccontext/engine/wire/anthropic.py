@@ -150,13 +150,13 @@ def _read_redacted(index: int, block: Block) -> Part:
 
 
 def _read_tool_use(index: int, block: Block) -> Part:
-    call_id, name = block.text("id"), block.text("name")
+    call_id, name = block.identifier("id"), block.identifier("name")
     arguments = block.members.get("input", b"")
     return Part(index, Kind.TOOL_CALL, call_id=call_id, name=name, arguments=arguments, size=block.size)
 
 
 def _read_tool_result(index: int, block: Block) -> Part:
-    call_id = block.text("tool_use_id")
+    call_id = block.identifier("tool_use_id")
     is_error = block.members.get("is_error", b"null")
     if is_error not in (b"true", b"false", b"null"):
         raise InvalidMessage(f"{block.path}.is_error", "must be a boolean")

@@ -7,6 +7,7 @@ known by the literal bytes of its key, the form every client writes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -52,6 +53,10 @@ class Block:
         """The text of a member that must be a string.  Raises InvalidMessage."""
         return require_string(self.members, name, self.path)
 
+    def identifier(self, name: str) -> str:
+        """As :meth:`text`, for an id or a tool's name."""
+        return require_identifier(self.members, name, self.path)
+
     def optional_text(self, name: str) -> str:
         """As :meth:`text`, but absent and null read as the empty string."""
         return optional_string(self.members, name, self.path)
@@ -73,6 +78,25 @@ def require_string(members: dict[str, bytes], name: str, path: str = "") -> str:
     if literal[:1] != b'"':
         raise InvalidMessage(f"{path}.{name}" if path else name, "must be a string")
     return decode_string(literal)
+
+
+MOST_IDENTIFIER_CHARACTERS = 255
+# What a database cannot store as text: NUL, and half a surrogate pair.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def require_identifier(members: dict[str, bytes], name: str, path: str = "") -> str:
+    """As :func:`require_string`, for what is kept and compared as an id or a tool's name."""
+    return storable(require_string(members, name, path), f"{path}.{name}" if path else name)
+
+
+def storable(value: str, field: str) -> str:
+    """``value``, if it can be kept as an identifier.  Raises InvalidMessage naming ``field``."""
+    if len(value) > MOST_IDENTIFIER_CHARACTERS or _UNSTORABLE.search(value):
+        raise InvalidMessage(
+            field, f"must have at most {MOST_IDENTIFIER_CHARACTERS} characters, no NUL and no half surrogate"
+        )
+    return value
 
 
 def optional_string(members: dict[str, bytes], name: str, path: str = "") -> str:

@@ -185,14 +185,14 @@ def _read(members: dict[str, bytes], role: Role) -> dict[str, list[Part]]:
 
 def _read_result(members: dict[str, bytes]) -> Part:
     content = members.get("content", b"")
-    call_id = blocks.require_string(members, "tool_call_id")
+    call_id = blocks.require_identifier(members, "tool_call_id")
     output = blocks.read_output(content or None, "content", _media)
     return Part(
         0,
         Kind.TOOL_RESULT,
         text=output.text,
         call_id=call_id,
-        name=blocks.optional_string(members, "name"),
+        name=blocks.storable(blocks.optional_string(members, "name"), "name"),
         has_output=output.present,
         attachments=output.attachments,
         data_size=output.data_size,
@@ -286,8 +286,8 @@ def _read_call(raw: bytes, first: int, place: int) -> Part:
     return Part(
         first + place,
         Kind.TOOL_CALL,
-        call_id=blocks.require_string(members, "id", path),
-        name=blocks.require_string(inner, "name", f"{path}.{kind}"),
+        call_id=blocks.require_identifier(members, "id", path),
+        name=blocks.require_identifier(inner, "name", f"{path}.{kind}"),
         arguments=encode_text(text) if kind == "function" else inner[key],
         size=len(raw),
     )

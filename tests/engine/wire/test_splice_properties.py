@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -32,6 +33,8 @@ TEXTS = st.text(
     ),
     max_size=12,
 ) | st.sampled_from(["", MARK, f'"{MARK}":1', "[dropped §1§]"])
+# Names are kept as identifiers: no NUL, no half surrogate.
+NAMES = TEXTS.filter(lambda text: not re.search("[\x00\ud800-\udfff]", text))
 SCALARS = st.one_of(
     TEXTS, st.booleans(), st.none(), st.integers(-(10**40), 10**40), st.sampled_from([1.0, -0.0, 1e400])
 )
@@ -174,7 +177,7 @@ def openai_case(draw: st.DrawFn, compact: bool = False, markers: bool = True) ->
     if role == "assistant":
         for key in draw(st.sets(st.sampled_from(["reasoning_content", "reasoning"]))):
             known.append((key, draw(TEXTS)))
-        names = draw(st.lists(TEXTS, max_size=3))
+        names = draw(st.lists(NAMES, max_size=3))
         call = [
             [("id", "c"), ("function", [("name", n), ("arguments", n)]), ("type", "function")] for n in names
         ]

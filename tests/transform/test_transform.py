@@ -35,7 +35,10 @@ def test_it_works(caller: Caller) -> None:
 
 def test_untouched_bytes_leave_as_they_came(caller: Caller) -> None:
     """Cases.md 8; hosts 2.2: key order, spacing, escapes and number spellings survive."""
-    odd = b'[ {"content" : "\\u0041 \\/ \\u00e9","role":"user", "x":1.50e+02 } , {"role":"assistant","content":"fine"},{"role":"user","content":"go"}]'
+    odd = (
+        b'[ {"content" : "\\u0041 \\/ \\u00e9","role":"user", "x":1.50e+02 } , '
+        b'{"role":"assistant","content":"fine"},{"role":"user","content":"go"}]'
+    )
     slices = caller.slices(caller.transform(odd, capabilities={"tools": []}))
     assert slices[0] == b'{"content" : "\\u0041 \\/ \\u00e9","role":"user", "x":1.50e+02 }'
 

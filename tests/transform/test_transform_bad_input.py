@@ -64,7 +64,10 @@ def test_a_result_before_its_call(caller: Caller) -> None:
         ({"role": "user", "content": 7}, "messages[1].content"),
         ({"role": "user", "content": [7]}, "messages[1].content[0]"),
         ({"role": "user", "content": [{"text": "x"}]}, "messages[1].content[0].type"),
-        ({"role": "assistant", "content": [{"type": "tool_use", "name": "x", "input": {}}]}, "messages[1].content[0].id"),
+        (
+            {"role": "assistant", "content": [{"type": "tool_use", "name": "x", "input": {}}]},
+            "messages[1].content[0].id",
+        ),
     ],
 )  # fmt: skip
 def test_a_message_that_is_none(caller: Caller, message: Any, field: str) -> None:
@@ -79,12 +82,11 @@ def test_a_body_over_the_limit(caller: Caller, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("where", ["deep in a message", "deep in a member", "deep in tools"])
 def test_nesting_bombs(caller: Caller, where: str) -> None:
     bomb = "[" * 100_000 + "]" * 100_000
-    message = '{"role":"user","content":[{"type":"image","source":%s}]}' % (
-        bomb if "message" in where else "1"
-    )
-    member = '"project":%s,' % bomb if "member" in where else ""
-    tools = '"tools":%s,' % bomb if "tools" in where else ""
-    body = '{"format":"anthropic","model":"a/b",%s%s"messages":[%s]}' % (member, tools, message)
+    source = bomb if "message" in where else "1"
+    member = f'"project":{bomb},' if "member" in where else ""
+    tools = f'"tools":{bomb},' if "tools" in where else ""
+    message = f'{{"role":"user","content":[{{"type":"image","source":{source}}}]}}'
+    body = f'{{"format":"anthropic","model":"a/b",{member}{tools}"messages":[{message}]}}'
     answer = caller.post("transform", body.encode())
     assert answer.status_code == 422, answer.content[:200]
     assert models.Session.objects.count() == 0

@@ -236,6 +236,9 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Magic Context",
     "DESCRIPTION": "Rewrites the message array of coding agents before each model call.",
     "VERSION": "1",
+    # The bodies that are read raw are described with null types and constants.
+    "OAS_VERSION": "3.1.1",
+    "ENUM_NAME_OVERRIDES": {"LevelEnum": "sessions_app.models.record.Pass.Level"},
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -6,6 +6,7 @@ names the member.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from django.http import HttpRequest
 from django.utils.dateparse import parse_datetime
 
 from magiccontext.api.problems import ProblemError
-from magiccontext.engine.wire.spans import InvalidJson, read_array, split_body
+from magiccontext.engine.wire.spans import InvalidJson, check_depth, read_array, split_body
 
 T = TypeVar("T")
 
@@ -66,6 +67,39 @@ class Envelope:
         if name not in self.members:
             raise invalid(name, "is required")
         return self.get(name, type)
+
+    def moment(self, name: str, now: int, *, allowed: bool) -> int:
+        """``at``, the time it is said to be: milliseconds, ``now`` when absent (hosts section 10.1)."""
+        if name not in self.members:
+            return now
+        if not allowed:
+            raise invalid(name, "only a key with scope replay may say what time it is")
+        return milliseconds(self.require(name, str), name)
+
+    def label(self, name: str, default: str | None = None) -> str:
+        """A short text that names something: 1 to 255 characters, none of them control characters.
+
+        Without ``default`` it is required; with one, an empty text counts as absent.
+        """
+        value: str = self.require(name, str) if default is None else self.get(name, str, "")
+        if default is not None and not value:
+            return default
+        if not 0 < len(value) <= 255 or any(ord(c) < 32 or ord(c) == 127 for c in value):
+            raise invalid(name, "must have 1 to 255 characters and no control characters")
+        return value
+
+    def value(self, name: str) -> Any:
+        """Any JSON value, strings with lone surrogates included; None when absent."""
+        raw = self.members.get(name)
+        if raw is None:
+            return None
+        try:
+            check_depth(raw, 1)
+            return json.loads(raw)
+        except InvalidJson as error:
+            raise invalid(name, f"{error.detail} at byte {error.position} of it") from None
+        except ValueError:
+            raise invalid(name, "cannot be read") from None
 
     def array(self, name: str) -> list[bytes]:
         """The raw elements of a required array."""

@@ -131,3 +131,122 @@ TRANSFORM_ANSWER: dict[str, Any] = {
         "jobs": {"type": "integer"},
     },
 }
+
+LABEL: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 255}
+
+TOOL_BODY: dict[str, Any] = {
+    "type": "object",
+    "description": "The tool's arguments, with two members of the call itself.",
+    "properties": {
+        "call_key": {**LABEL, "description": "A call with a key seen before gets the first answer."},
+        "agent": {**LABEL, "description": "Which of several agents under one session id calls."},
+        "at": {"type": "string", "format": "date-time", "description": "Scope replay only."},
+    },
+    "additionalProperties": True,
+}
+
+TOOL_ANSWER: dict[str, Any] = {
+    "type": "object",
+    "required": ["content", "is_error", "data"],
+    "properties": {
+        "content": {"type": "string"},
+        "is_error": {"type": "boolean"},
+        "data": {"type": "object"},
+    },
+}
+
+
+def _event(kind: str, properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "title": kind,
+        "required": ["type", "event_id", *required],
+        "properties": {"type": {"const": kind}, "event_id": LABEL, **properties},
+    }
+
+
+EVENT: dict[str, Any] = {
+    "oneOf": [
+        _event(
+            "response",
+            {
+                "pass_id": {"type": "integer", "minimum": 0},
+                "message_id": LABEL,
+                "usage": USAGE,
+                "finish": LABEL,
+                "model": LABEL,
+                "error": {"oneOf": [{"type": "string"}, {"type": "object"}]},
+                "completed_at": {"type": "string", "format": "date-time"},
+            },
+        ),
+        _event("message_removed", {"message_id": LABEL}, "message_id"),
+        _event("host_compacted", {}),
+        _event(
+            "forked",
+            {
+                "parent": LABEL,
+                "through": {
+                    "oneOf": [{"type": "integer"}, {"type": "string"}],
+                    "description": "Ordinal or identity of the last message taken; absent: all.",
+                },
+            },
+            "parent",
+        ),
+        _event("deleted", {}),
+        _event("model_changed", {"model": LABEL}, "model"),
+        _event("switched_away", {}),
+        _event("directive_done", {"directive_id": LABEL}, "directive_id"),
+    ]
+}
+
+EVENTS_BODY: dict[str, Any] = {"type": "array", "maxItems": 1000, "items": EVENT}
+
+EVENTS_ANSWER: dict[str, Any] = {
+    "type": "object",
+    "required": ["results"],
+    "properties": {
+        "results": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["event_id", "type", "status"],
+                "properties": {
+                    "event_id": {"type": "string"},
+                    "type": {"type": "string"},
+                    "status": {"type": "string", "enum": ["applied", "ignored", "error"]},
+                    "code": {"type": "string"},
+                    "detail": {"type": "string"},
+                },
+            },
+        }
+    },
+}
+
+COMMAND_BODY: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "confirm": LABEL,
+        "diagnostics": {"type": "boolean", "description": "status: more rows."},
+        "at": {"type": "string", "format": "date-time", "description": "Scope replay only."},
+    },
+    "additionalProperties": True,
+}
+
+COMMAND_ANSWER: dict[str, Any] = {
+    "type": "object",
+    "required": ["text", "data"],
+    "properties": {"text": {"type": "string"}, "data": {"type": "object"}},
+}
+
+STATUS_ANSWER: dict[str, Any] = {
+    "type": "object",
+    "required": ["sessions", "passes", "incidents"],
+    "properties": {
+        "sessions": {"type": "integer"},
+        "sessions_being_deleted": {"type": "integer"},
+        "sessions_with_error": {"type": "integer"},
+        "passes": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "incidents": {"type": "integer"},
+        "newest_incident": {"type": ["object", "null"]},
+    },
+}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import TypeVar
 
 from django.db import InterfaceError, OperationalError
+from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -14,6 +16,7 @@ from magiccontext.api.body import invalid
 from magiccontext.api.problems import ProblemError
 from sessions_app import models
 from sessions_app.services.calls import Refused
+from sessions_app.services.retries import Reply, Retry
 from sessions_app.services.sessions import BadRequest, SessionKey, find
 
 T = TypeVar("T")
@@ -44,6 +47,16 @@ class SessionView(APIView):
         if len(value) > 255 or not value.isprintable():
             raise invalid("Idempotency-Key", "must have at most 255 printable characters")
         return value
+
+    def retry(self, request: Request, body: bytes) -> Retry:
+        """The identity of this request: the same key with another body, or at another address, conflicts."""
+        digest = hashlib.sha256(request.path_info.encode() + b"\0" + body).digest()
+        return Retry(request.user, self.idempotency_key(request), digest)
+
+    def replied(self, retry: Retry, work: Callable[[], Reply]) -> HttpResponse:
+        """The answer of ``work``, or the first one this request got."""
+        reply = self.guarded(lambda: retry.once(work))
+        return HttpResponse(reply.text, status=reply.status, content_type="application/json")
 
     def guarded(self, work: Callable[[], T]) -> T:
         """Run a service call; what it raises leaves as a problem of hosts section 10.5."""

@@ -210,7 +210,7 @@ class TransformView(SessionView):
 
     @extend_schema(
         operation_id="session_transform",
-        request=TRANSFORM_BODY,
+        request={"application/json": TRANSFORM_BODY},
         responses={200: OpenApiResponse(TRANSFORM_ANSWER, description="What to send to the model.")},
     )
     def post(self, request: Request, harness: str, sid: str) -> HttpResponse:

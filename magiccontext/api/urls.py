@@ -2,8 +2,22 @@
 
 from django.urls import URLPattern, URLResolver, path
 
+from magiccontext.api.admin_lists import IncidentList, PassList, SessionList, StatusView, TagList
+from magiccontext.api.commands import CommandView
+from magiccontext.api.events import EventsView
+from magiccontext.api.tools import ToolView
 from magiccontext.api.transform import TransformView
 
+SESSION = "sessions/<str:harness>/<path:sid>"
+
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("sessions/<str:harness>/<path:sid>/transform", TransformView.as_view(), name="transform"),
+    path(f"{SESSION}/transform", TransformView.as_view(), name="transform"),
+    path(f"{SESSION}/tools/<str:name>", ToolView.as_view(), name="tool"),
+    path(f"{SESSION}/events", EventsView.as_view(), name="events"),
+    path(f"{SESSION}/commands/<str:name>", CommandView.as_view(), name="command"),
+    path("sessions/", SessionList.as_view(), name="sessions"),
+    path("passes/", PassList.as_view(), name="passes"),
+    path("tags/", TagList.as_view(), name="tags"),
+    path("incidents/", IncidentList.as_view(), name="incidents"),
+    path("status/", StatusView.as_view(), name="status"),
 ]

@@ -72,8 +72,11 @@ class Session(models.Model):
         return f"{self.harness}/{self.sid}"
 
     def vars(self) -> Vars:
-        """The engine's scalars.  A value of an older layout gets the defaults of what it lacks."""
-        return msgspec.convert(self.engine_state, Vars)
+        """The engine's scalars.  A value of an older layout gets the defaults of what it lacks.
+
+        The version is the column's: that is what writers compare and raise.
+        """
+        return msgspec.convert({**self.engine_state, "version": self.version}, Vars)
 
     def store_vars(self, value: Vars) -> None:
         """Set the engine's scalars and the columns that repeat some of them.  Does not save."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 
 from django.conf import settings
 
-from magiccontext.engine.state import SessionState
+from magiccontext.engine.state import PendingDrop, SessionState, Vars
 from sessions_app import models
 from sessions_app.services import store
 
@@ -67,6 +67,18 @@ class StateCache:
             self._bytes += size
             while self._bytes > self.max_bytes and len(self._states) > 1:
                 self._drop(next(iter(self._states)))
+
+    def carry(self, session_id: int, before: int, vars: Vars, queued: Iterable[PendingDrop] = ()) -> None:
+        """Bring a snapshot up to a committed write that changed only scalars and the queue.
+
+        ``before`` is the version that write found; a snapshot of another one is left to be read again.  A
+        host that reports each response would otherwise pay for a full read on each pass.  Hold the turn.
+        """
+        with self._guard:
+            entry = self._states.get(session_id)
+            if entry is not None and entry[0].vars.version == before:
+                entry[0].vars = vars
+                entry[0].pending.update((drop.number, drop) for drop in queued)
 
     def note_raw(self, session_id: int, raw_from: int | str) -> None:
         """Remember that an answer of this process had to leave messages raw while nothing could be stored.

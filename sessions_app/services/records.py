@@ -117,10 +117,25 @@ def response_key(report: UsageReport) -> str:
     return f"message:{report.message_id}" if report.message_id else f"time:{report.completed_ms}"
 
 
+def _counted(session: models.Session, report: UsageReport) -> bool:
+    """Whether a response is known under its other name: by message once, by pass the other time.
+
+    The same name twice is the unique key's matter, so a host that always sends both pays one look-up.
+    """
+    if not report.message_id:
+        return False
+    rows = models.UsageEvent.objects.filter(session=session)
+    if report.pass_id:
+        return rows.filter(response_key=f"message:{report.message_id}").exists()
+    return rows.filter(message_id=report.message_id).exists()
+
+
 def store_usage(
     session: models.Session, report: UsageReport, reports_cache: bool, *, finish: str = ""
 ) -> None:
     """One row per response, however often it is reported."""
+    if _counted(session, report):
+        return
     record = None
     if report.pass_id:
         record = models.Pass.objects.filter(session=session, pk=report.pass_id).first()

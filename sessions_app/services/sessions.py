@@ -1,4 +1,4 @@
-"""Finding, making, deleting and forking sessions (hosts section 1; reclaim-core section 1.5)."""
+"""Finding and making sessions (hosts section 1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from django.db import IntegrityError, transaction
 from memory_app.models import Project
 from sessions_app import models
 from sessions_app.models.session import HARNESS_ALIASES, HARNESSES
-from sessions_app.services.cache import states
 
 _SID = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,255}")
 
@@ -45,6 +44,11 @@ class SessionKey:
         if not _SID.fullmatch(sid):
             raise BadRequest("session", "a session id has 1 to 255 characters and no control characters")
         return cls(owner, harness, sid)
+
+    @property
+    def turn(self) -> tuple[int, str, str]:
+        """What :meth:`StateCache.turn` takes."""
+        return self.owner.pk, self.harness, self.sid
 
 
 def find(key: SessionKey) -> models.Session | None:
@@ -88,20 +92,3 @@ def project_for(owner: Any, member: dict[str, Any] | None, now: datetime) -> Pro
         owner=owner, identity=identity, defaults={"directory": directory, "last_seen": now}
     )
     return project
-
-
-def delete(session: models.Session) -> None:
-    """Delete a session with everything of it.
-
-    The mark is committed first: should the database be busy before the rest is done, the session is gone
-    for every caller and housekeeping finishes the work.
-    """
-    models.Session.objects.filter(pk=session.pk).update(cleanup_pending=True)
-    states.forget(session.pk)
-    finish_delete(session.pk)
-
-
-def finish_delete(session_id: int) -> None:
-    """Clear every row of a marked session in one transaction."""
-    with transaction.atomic():
-        models.Session.objects.filter(pk=session_id, cleanup_pending=True).delete()

@@ -23,13 +23,13 @@ from magiccontext.engine.identity import digest_of
 from magiccontext.engine.passes import run_pass
 from magiccontext.engine.request import PassRequest
 from magiccontext.engine.result import NotReady, Outcome, PassResult
-from magiccontext.engine.state import Msg, SessionState, Why
+from magiccontext.engine.state import Msg, SessionState, Vars, Why
 from magiccontext.engine.transcript import InvalidMessage
 from magiccontext.engine.wire import codec_for
 from magiccontext.engine.wire.base import Codec
 from magiccontext.engine.wire.spans import InvalidJson
 from sessions_app import models
-from sessions_app.services import last_good, receipts, records, store
+from sessions_app.services import last_good, overflow, receipts, records, store
 from sessions_app.services.cache import states
 from sessions_app.services.calls import Answer, PassSummary, Refused, TransformCall
 from sessions_app.services.clock import from_ms
@@ -90,15 +90,19 @@ def _serialised(
     key: SessionKey, call: TransformCall, codec: Codec, plain: list[bytes], digests: list[bytes]
 ) -> Answer:
     started = time.perf_counter()
+    reported = call.provider_error is None
     for _ in range(RECOMPUTE_AT_MOST):
         session = find(key)
         if call.idempotency_key:
             receipt = receipts.find(key.owner, call.idempotency_key, call.body_digest)
             if receipt is not None and session is not None:
                 return _again(session, receipt, call, codec, plain)
-        state = states.get(session) if session is not None else SessionState()
         if session is not None and session.format != call.format:
             raise BadRequest("format", f"this session speaks {session.format}; a session keeps its format")
+        if session is not None and not reported:
+            _learn_reported(session, call)
+            session, reported = find(key), True
+        state = states.get(session) if session is not None else _unseen(call)
         try:
             return _attempt(key, session, state, call, codec, plain, digests, started)
         except _Overtaken:
@@ -108,6 +112,35 @@ def _serialised(
     else:
         logger.warning("session %s/%s: overtaken %d times", key.harness, key.sid, RECOMPUTE_AT_MOST)
     return _without_writing(find(key), call, codec, plain, digests, "storage_busy")
+
+
+def _learn_reported(session: models.Session, call: TransformCall) -> None:
+    """An overflow the host reports is stored before anything else is decided (reclaim-core section 8.2)."""
+    assert call.provider_error is not None
+    error = call.provider_error
+    try:
+        _write(lambda: overflow.store_reported(session, error))
+    except _Busy:
+        raise Refused(
+            "storage_busy",
+            "The provider's error could not be stored. Report it again with the next request.",
+            retry_after=2,
+        ) from None
+
+
+def _unseen(call: TransformCall) -> SessionState:
+    """A session nothing is stored of.  What its host reports is stored with the first pass."""
+    if call.provider_error is None:
+        return SessionState()
+    return SessionState(
+        records.overflowed(
+            Vars(),
+            call.provider_error,
+            call.model,
+            primary=not call.subagent,
+            compaction=engine_settings(call.model).compaction,
+        )
+    )
 
 
 def _attempt(

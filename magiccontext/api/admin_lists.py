@@ -65,8 +65,8 @@ def session_filter(value: str, prefix: str = "") -> Q:
         if int(value[:20]) > LARGEST_ID:
             raise invalid("session", "is not the id of a session")
         return Q(**{f"{prefix}pk": int(value)})
-    harness, slash, sid = value.partition("/")
-    if not slash or not sid or "\x00" in value:
+    harness, _, sid = value.partition("/")
+    if not harness or not sid or "\x00" in value:
         raise invalid("session", "must be the id of a session, or harness/sid")
     return Q(**{f"{prefix}harness": HARNESS_ALIASES.get(harness, harness), f"{prefix}sid": sid})
 

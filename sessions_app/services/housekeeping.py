@@ -76,7 +76,7 @@ def trim_passes(keep: int) -> int:
 
 def schedule(sender: AppConfig, using: str, **_: Any) -> None:
     """After migrations: have the task run hourly.  A schedule a person changed stays as it is."""
-    from django_q.models import Schedule
+    from django_q.models import Schedule  # type: ignore[import-untyped]
 
     if Schedule._meta.db_table in connections[using].introspection.table_names():
         Schedule.objects.using(using).get_or_create(

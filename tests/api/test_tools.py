@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from magiccontext.engine import passes
 from sessions_app import models
+from sessions_app.services import transform
 from sessions_app.services.cache import states
+from sessions_app.services.writing import exclusive
 from tests.api.conftest import START, Host, locked
 from tests.transform.conftest import Caller, call, exchange, make_key, prompt, result
 
@@ -319,3 +322,28 @@ def test_half_a_surrogate_pair_survives_the_answer_and_the_receipt(host: Host) -
     first = host.tool("ctx_expand", tag=1, call_key="k")
     assert b"cut \\ud83d here \\u0000" in first.content
     assert host.tool("ctx_expand", tag=1, call_key="k").content == first.content
+
+
+def test_a_pass_computed_meanwhile_is_computed_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Design section 5, as between two processes: neither the drop nor anything of the pass is lost."""
+    messages = long_session()
+    host.serve(messages)
+    host.command("flush")
+    runs: list[int] = []
+
+    def run_pass(state: Any, *rest: Any) -> Any:
+        runs.append(state.vars.version)
+        if len(runs) == 1:
+            # The other process has no snapshot of ours to bring up to date.
+            states.forget(host.session.pk)
+            with exclusive(host.session.pk) as writing:
+                models.PendingDrop.objects.create(
+                    session=writing.session, number=2, queued_at=writing.session.created
+                )
+        return passes.run_pass(state, *rest)
+
+    monkeypatch.setattr(transform, "run_pass", run_pass)
+    body = host.serve(messages, at=1)
+    assert runs == [runs[0], runs[0] + 1]
+    assert body["pass"]["lanes"]["queued_drops"] == 1
+    assert models.Tag.objects.get(number=2).status == "dropped"

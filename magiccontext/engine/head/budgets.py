@@ -1,4 +1,4 @@
-"""How many tokens the parts of the head may take (history-render section 4), and when that changed (section 5).
+"""How many tokens the parts of the head may take (history-render section 4), and when that changed (5).
 
 Two identities are stored with a pair.  The *policy* says what was configured and is independent of the
 window: it changes when a person changes it.  The *allowances* say what came of it in provider tokens: they

@@ -194,7 +194,7 @@ def due(pair: Pair | None, source: HeadSource, budgets: Budgets, signals: Signal
 
 
 def adopted(pair: Pair, source: HeadSource, signals: Signals) -> Pair:
-    """``pair`` with what it never recorded: a project and a tool list are adopted at first sight, unfolded."""
+    """``pair`` with what it never recorded: project and tool list are adopted at first sight, unfolded."""
     stored = pair.markers
     markers = replace(
         stored,

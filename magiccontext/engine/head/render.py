@@ -11,28 +11,19 @@ from dataclasses import replace
 
 from magiccontext.engine.head import budgets as allowance
 from magiccontext.engine.head import history, m0, m1, selection
+from magiccontext.engine.head.cut import newest_boundary
 from magiccontext.engine.head.materialize import NOTHING, Signals, workspace_fingerprint
 from magiccontext.engine.head.model import (
     COMPARTMENT_EPOCH,
     MEMORY_RENDER_EPOCH,
     Boundary,
     Budgets,
-    Compartment,
     HeadSource,
     Markers,
     Mural,
     Pair,
 )
 from magiccontext.engine.tokens import TokenCounter
-
-
-def newest_boundary(compartments: tuple[Compartment, ...]) -> Boundary | None:
-    """Where the newest compartment ends that has an end and still resolves (section 7)."""
-    ends = [row for row in compartments if row.end_mid and row.resolves]
-    if not ends:
-        return None
-    last = max(ends, key=lambda row: row.sequence)
-    return Boundary(last.end_mid, last.end, last.end_block)
 
 
 def _boundary(source: HeadSource) -> Boundary | None:

@@ -195,7 +195,7 @@ def session_detail(request: HttpRequest, pk: int) -> HttpResponse:
 def pass_detail(request: HttpRequest, pk: int) -> HttpResponse:
     """One pass as a proof, with the usage its response reported.  404 for somebody else's."""
     now = timezone.now()
-    record = get_object_or_404(pages.passes(request.user, Filters(), now), pk=pk)
+    record = get_object_or_404(pages.with_clauses(pages.passes(request.user, Filters(), now)), pk=pk)
     siblings = Pass.objects.filter(session=record.session_id).values_list("pk", flat=True)
     steps = proof(record)
     data = {

@@ -29,6 +29,9 @@ LANES = 8
 DAYS = (1, 7, 30)
 PENDING_SHOWN = 200
 
+# What a row never needs of its session.
+BULK = ("session__engine_state", "session__capabilities")
+
 # Name in the query string → column.  Each is read off an index, or sorts the rows of one owner or session.
 SESSION_ORDER = {"seen": "last_seen", "usage": "usage_percentage", "tokens": "input_tokens", "model": "model"}
 PASS_ORDER = {"id": "id", "usage": "usage_percentage", "dropped": "dropped_tokens", "ms": "milliseconds"}
@@ -111,11 +114,16 @@ def sessions(user: Any, filters: Filters, now: datetime) -> QuerySet[Session]:
 
 
 def passes(user: Any, filters: Filters, now: datetime) -> QuerySet[Pass]:
-    """Passes under the filters, newest first."""
+    """Passes under the filters, newest first, without their clauses."""
     rows = _narrowed(_of_visible(user, Pass.objects.all()), filters, now).order_by("-id")
     if filters.level:
         rows = rows.filter(level=filters.level)
-    return rows.select_related("session").defer("session__engine_state", "session__capabilities", "clauses")
+    return rows.select_related("session").defer(*BULK, "clauses")
+
+
+def with_clauses(rows: QuerySet[Pass]) -> QuerySet[Pass]:
+    """The same passes with the clauses a proof is made from."""
+    return rows.defer(None).defer(*BULK)
 
 
 def incidents(user: Any, filters: Filters, now: datetime) -> QuerySet[Incident]:
@@ -123,7 +131,7 @@ def incidents(user: Any, filters: Filters, now: datetime) -> QuerySet[Incident]:
     rows = _narrowed(_of_visible(user, Incident.objects.all()), filters, now).order_by("-id")
     if filters.level in Incident.Kind.values:
         rows = rows.filter(kind=filters.level)
-    return rows.select_related("session").defer("session__engine_state", "session__capabilities")
+    return rows.select_related("session").defer(*BULK)
 
 
 # figures

@@ -50,7 +50,11 @@ def tokens(number: int) -> SafeString:
 @register.filter
 def size(number: int) -> SafeString:
     """Bytes, exact on hover."""
-    return format_html('<span title="{} bytes">{}B</span>', f"{number:,}", short(number))
+    told = short(number)
+    letter = told[-1] if told[-1].isalpha() else ""
+    return format_html(
+        '<span title="{} bytes">{}\u00a0{}B</span>', f"{number:,}", told.removesuffix(letter), letter
+    )
 
 
 @register.filter
@@ -69,7 +73,8 @@ def mark(level: str) -> SafeString:
     """The letter of a level in its colour, with its word beside it and its meaning on hover."""
     found = MARKS[level]
     return format_html(
-        '<span class="mark {}" title="{}: {}"><b aria-hidden="true">{}</b> {}</span>',
+        '<span class="mark {}" title="{}: {}">'
+        '<b aria-hidden="true">{}</b> <span class="word">{}</span></span>',
         found.tone,
         found.word,
         found.meaning,

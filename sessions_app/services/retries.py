@@ -18,8 +18,11 @@ from sessions_app.services import receipts
 
 
 def answer_text(answer: Any) -> str:
-    """An answer as the JSON text that goes out: ASCII, every other character escaped."""
-    return json.dumps(answer, separators=(",", ":"))
+    """An answer as the JSON text that goes out: ASCII, every other character escaped.
+
+    Members are sorted, because what was stored and read back may have lost their order.
+    """
+    return json.dumps(answer, separators=(",", ":"), sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from sessions_app.models.session import Session
 
@@ -25,7 +26,7 @@ class RequestReceipt(models.Model):
     view_version = models.BigIntegerField(default=0)
     status = models.IntegerField(default=200)
     answer = models.JSONField(null=True)
-    created = models.DateTimeField()
+    created = models.DateTimeField(default=timezone.now)  # the real clock, whatever time a replay plays at
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "key"], name="receipt_key")]
@@ -42,7 +43,7 @@ class EventReceipt(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
     event_id = models.CharField(max_length=255)
     result = models.JSONField(default=dict)
-    created = models.DateTimeField()
+    created = models.DateTimeField(default=timezone.now)  # the real clock, whatever time a replay plays at
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "event_id"], name="event_once")]
@@ -58,7 +59,7 @@ class ToolReceipt(models.Model):
     call_key = models.CharField(max_length=255)
     tool = models.CharField(max_length=64)
     answer = models.JSONField()
-    created = models.DateTimeField()
+    created = models.DateTimeField(default=timezone.now)  # the real clock, whatever time a replay plays at
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "call_key"], name="tool_call_once")]

@@ -13,7 +13,6 @@ from magiccontext.engine.permission import FlushRequest
 from sessions_app import models
 from sessions_app.services.cache import states
 from sessions_app.services.calls import Refused
-from sessions_app.services.clock import from_ms
 from sessions_app.services.retries import Reply, Retry, answer_text
 from sessions_app.services.sessions import SessionKey, find
 from sessions_app.services.settings import engine_settings
@@ -69,7 +68,7 @@ def status(session: models.Session, call: CommandCall) -> Reply:
 
 def _kept(call: CommandCall, answer: CommandAnswer) -> Reply:
     reply = Reply(200, answer_text(asdict(answer)))
-    call.retry.keep(reply, from_ms(call.now_ms))
+    call.retry.keep(reply)
     return reply
 
 

@@ -194,7 +194,7 @@ def apply_events(key: SessionKey, events: Sequence[Event], retry: Retry, now: da
                 raise BadRequest(place, error.detail) from None
             results.append({"event_id": event.event_id, "type": event.type, **result})
         reply = Reply(STATUS, answer_text({"results": results}))
-        retry.keep(reply, now)
+        retry.keep(reply)
     return reply
 
 
@@ -217,7 +217,7 @@ def _apply(key: SessionKey, event: Event, now: datetime) -> Result:
         earlier = _earlier(writing.session, event)
         result = earlier if earlier is not None else apply(writing, event)
         if earlier is None:
-            _remember(writing.session, event, result, now)
+            _remember(writing.session, event, result)
     return result
 
 
@@ -225,7 +225,7 @@ def _forked(key: SessionKey, event: Forked, now: datetime) -> Result:
     with transaction.atomic():
         target = fork(key, event.parent, event.through, now)
         result = applied(tags=models.Tag.objects.filter(session=target).count())
-        _remember(target, event, result, now)
+        _remember(target, event, result)
     return result
 
 
@@ -234,5 +234,5 @@ def _earlier(session: models.Session, event: Event) -> Result | None:
     return None if receipt is None else dict(receipt.result)
 
 
-def _remember(session: models.Session, event: Event, result: Result, now: datetime) -> None:
-    models.EventReceipt.objects.create(session=session, event_id=event.event_id, result=result, created=now)
+def _remember(session: models.Session, event: Event, result: Result) -> None:
+    models.EventReceipt.objects.create(session=session, event_id=event.event_id, result=result)

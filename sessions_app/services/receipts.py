@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from sessions_app import models
@@ -26,7 +25,6 @@ def write_pass(
     session: models.Session,
     record: models.Pass,
     view_version: int,
-    now: datetime,
 ) -> None:
     """In the pass transaction: what a retry is answered from."""
     models.RequestReceipt.objects.create(
@@ -36,12 +34,11 @@ def write_pass(
         session=session,
         pass_record=record,
         view_version=view_version,
-        created=now,
     )
 
 
-def write_answer(owner: Any, key: str, digest: bytes, status: int, answer: Any, now: datetime) -> None:
+def write_answer(owner: Any, key: str, digest: bytes, status: int, answer: Any) -> None:
     """For requests other than passes: the answer itself."""
     models.RequestReceipt.objects.create(
-        owner=owner, key=key, body_digest=digest, status=status, answer=answer, created=now
+        owner=owner, key=key, body_digest=digest, status=status, answer=answer
     )

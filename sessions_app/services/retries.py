@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -48,11 +47,11 @@ class Retry:
         receipt = receipts.find(self.owner, self.key, self.digest)
         return None if receipt is None else Reply(receipt.status, receipt.answer)
 
-    def keep(self, reply: Reply, now: datetime) -> None:
+    def keep(self, reply: Reply) -> None:
         """Write the receipt, in the transaction of what the request did."""
         if self.key:
             with transaction.atomic():
-                receipts.write_answer(self.owner, self.key, self.digest, reply.status, reply.text, now)
+                receipts.write_answer(self.owner, self.key, self.digest, reply.status, reply.text)
 
     def once(self, work: Callable[[], Reply]) -> Reply:
         """The first answer, or that of ``work``, which keeps its own receipt.

@@ -10,7 +10,6 @@ from django.db import transaction
 
 from sessions_app import models
 from sessions_app.services.calls import Refused
-from sessions_app.services.clock import from_ms
 from sessions_app.services.retries import Reply, Retry, answer_text
 
 
@@ -52,10 +51,12 @@ class ToolCall:
 
     def keep(self, session: models.Session, reply: Reply) -> None:
         """Write the receipts, in the transaction of what the call did."""
-        now = from_ms(self.now_ms)
         if self.call_key:
             with transaction.atomic():
                 models.ToolReceipt.objects.create(
-                    session=session, call_key=self.call_key, tool=self.tool, answer=reply.text, created=now
+                    session=session,
+                    call_key=self.call_key,
+                    tool=self.tool,
+                    answer=reply.text,
                 )
-        self.retry.keep(reply, now)
+        self.retry.keep(reply)

@@ -301,7 +301,7 @@ def _commit(
         if result.outcome is not Outcome.FAULT:
             records.write_session(session, call, result, vars, now)
         if call.idempotency_key and record is not None:
-            receipts.write_pass(key.owner, call, session, record, vars.view_version, now)
+            receipts.write_pass(key.owner, call, session, record, vars.view_version)
     return session, record
 
 

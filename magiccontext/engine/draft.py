@@ -62,10 +62,11 @@ class Draft:
         self.route = route
         self.now_ms = now_ms
         self.vars = state.vars
-        self.tag_counter = state.vars.tag_counter
+        self.tag_counter = max(state.vars.tag_counter, next(reversed(state.tags), 0))
         self.new_tags: dict[int, Tag] = {}
         self.changed_tags: dict[int, Tag] = {}
         self.ops_removed: set[int] = set()
+        self.raw: set[str] = set()  # messages that went out, or go out now, as the host has them
         self.touched: set[str] = set()  # messages whose form may differ now
         self._fresh: dict[str, Msg] = {m.mid: m for m in (*arrival.new, *arrival.revised, *arrival.moved)}
         self._path_ids: set[str] | None = None
@@ -88,6 +89,14 @@ class Draft:
             return
         yield from reversed(self.arrival.new)
         yield from reversed(self.state.path)
+
+    def returns(self, message: Msg) -> bool:
+        """Whether ``message`` was served before, but not in the last array."""
+        return message.form is not None and message.mid not in self.state.position
+
+    def returning(self) -> list[Msg]:
+        """The messages that come back, in array order; none while the array only grew."""
+        return [m for m in self.arrival.path or () if m.raw and self.returns(m)]
 
     @property
     def length(self) -> int:
@@ -131,23 +140,23 @@ class Draft:
     def tag_for_content(self, type: TagType, mid: str, part: int) -> Tag | None:
         key = content_id(type, mid, part)
         number = self._new_by_content.get(key) or self.state.by_content.get(key)
-        return self.tag(number) if number else None
+        tag = self.tag(number) if number else None
+        return tag if tag is not None and tag.part == part else None  # one that moved left its old key
 
     def tag_for_call(self, call_id: str, owner: str) -> Tag | None:
         number = self._new_by_call.get((call_id, owner)) or self.state.by_call.get((call_id, owner))
         return self.tag(number) if number else None
 
-    def owners_of(self, call_id: str) -> list[str]:
-        """Messages on the path that own an answered call with this id, in order of their tags."""
-        known = (*self.state.by_call, *self._new_by_call)
-        return [mid for (known_id, mid) in known if known_id == call_id and self.on_path(mid)]
-
     def tags_of(self, mid: str) -> list[Tag]:
-        numbers = [*self.state.by_mid.get(mid, ()), *self._new_by_mid.get(mid, ())]
-        return [tag for number in numbers if (tag := self.tag(number)) is not None]
+        numbers = dict.fromkeys([*self.state.by_mid.get(mid, ()), *self._new_by_mid.get(mid, ())])
+        tags = (self.tag(number) for number in numbers)
+        return [tag for tag in tags if tag is not None and mid in (tag.mid, tag.result_mid)]
 
     def add_tag(self, tag: Tag) -> None:
         self.new_tags[tag.number] = tag
+        self._index(tag)
+
+    def _index(self, tag: Tag) -> None:
         for mid in {tag.mid, tag.result_mid} - {""}:
             self._new_by_mid.setdefault(mid, []).append(tag.number)
         if tag.type is TagType.TOOL:
@@ -160,11 +169,19 @@ class Draft:
         return self.tag_counter
 
     def change_tag(self, tag: Tag) -> None:
+        self._record(tag)
+        self.touched.update({tag.mid, tag.result_mid} - {""})
+
+    def move_tag(self, tag: Tag) -> None:
+        """Record where the tagged thing stands now.  Nothing that was served changes by it."""
+        self._record(tag)
+        self._index(tag)
+
+    def _record(self, tag: Tag) -> None:
         if tag.number in self.new_tags:
             self.new_tags[tag.number] = tag
         else:
             self.changed_tags[tag.number] = tag
-        self.touched.update({tag.mid, tag.result_mid} - {""})
 
     def drop_tag(self, tag: Tag, mode: DropMode) -> None:
         """Record the frozen choice: status and mode (reclaim-core section 3)."""

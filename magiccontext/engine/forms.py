@@ -20,6 +20,16 @@ INVISIBLE = frozenset({Kind.REASONING, Kind.REDACTED, Kind.META})
 """Part kinds that do not make a message meaningful (reclaim-core section 3)."""
 
 
+def is_meaningful(part: Part, role: Role) -> bool:
+    """Whether ``part`` alone makes a message worth sending (reclaim-core section 3).
+
+    Notation alone is nothing where a model imitated it; where a person typed it, it is what they said.
+    """
+    if part.kind is Kind.TEXT:
+        return bool((part.text if role is Role.USER else strip_notation(part.text)).strip())
+    return part.kind not in INVISIBLE
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What every form of a session shares: are tag prefixes shown (reclaim-core section 1.4)."""
@@ -44,9 +54,7 @@ def form_of(draft: Draft, message: Msg, shown: Shown) -> Form:
         change = _edits_of(part, tag, shown)
         edits.extend(change)
         gone = any(edit.op is Op.REMOVE for edit in change)
-        if part.kind not in INVISIBLE and not (
-            part.kind is Kind.TEXT and not strip_notation(part.text).strip()
-        ):
+        if is_meaningful(part, parsed.role):
             kept_visible |= not gone
             dropped_visible |= gone
         if part.kind is Kind.TEXT and tag is not None and tag.status is TagStatus.DROPPED:
@@ -93,8 +101,12 @@ def _edits_of(part: Part, tag: Tag | None, shown: Shown) -> list[Edit]:
         return [] if part.text == text else [Edit(Op.REPLACE_TEXT, part.index, text)]
     if part.kind is not Kind.TEXT:
         return []
-    prefix = prefix_for(tag.number) if shown.prefixes else ""
-    source = strip_notation(part.text if tag.source is None else tag.source)
+    source = part.text if tag.source is None else tag.source
+    prefix = ""
+    if shown.prefixes:
+        prefix = prefix_for(tag.number)
+        # A text of nothing but notation is what somebody wrote; without it the message would be empty.
+        source = strip_notation(source) or source
     if source != part.text:
         return [Edit(Op.REPLACE_TEXT, part.index, prefix + source)]
     return [Edit(Op.PREFIX, part.index, prefix)] if prefix else []

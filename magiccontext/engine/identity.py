@@ -2,9 +2,10 @@
 
 Where the host names its messages, its id is the identity and a changed digest is a new revision.  Where
 the format has no ids, an identity is a node of a trie: (identity of the message before, digest).  A
-request walks the trie from the root, so a common front keeps its identities whatever follows.  Where the
-request leaves the known path, later messages are realigned in order by digests that occur once on both
-sides; what is left is new.
+request walks the trie from the root, so a common front keeps its identities whatever follows.  The array
+of the last pass is such a walk too, also where the host composed it anew.  Where the request leaves the
+known path, later messages are realigned in order by digests that occur once on both sides; what is left is
+new.  A tool result never outlives the identity of its call: its tag is the call's.
 
 Two rules: an identity is never given to something else, and a message that comes back gets its old one.
 
@@ -149,14 +150,7 @@ def _rearranged(
 
 def _named_by_trie(state: SessionState, digests: Sequence[bytes], front: Sequence[Msg]) -> list[str]:
     """Identities for an id-less array: the walk, then realignment by digests unique on both sides."""
-    names: list[str] = []
-    parent = front[-1].mid if front else ""
-    for digest in digests:
-        mid = state.trie.get((parent, digest))
-        if mid is None:
-            break
-        names.append(mid)
-        parent = mid
+    names = _walked(state, digests, front)
     rest = digests[len(names) :]
     if not rest:
         return names
@@ -170,17 +164,44 @@ def _named_by_trie(state: SessionState, digests: Sequence[bytes], front: Sequenc
         if right[digest] == 1 and digest in anchors
     ]
     kept = {index: mid for index, _, mid in _in_order(pairs)}
+    reserved = set(kept.values())
     walking = ""
     for index, digest in enumerate(rest):
         name = kept.get(index, "")
         if not name and walking:  # behind a realigned message its own successors are known again
             name = state.trie.get((walking, digest), "")
-            name = "" if name in used or name in kept.values() else name
-        if name:
+            name = "" if name in reserved else name
+        if name and _follows(state.messages[name], used):
             used.add(name)
+        else:
+            name = ""
         names.append(name)
         walking = name
     return names
+
+
+def _walked(state: SessionState, digests: Sequence[bytes], front: Sequence[Msg]) -> list[str]:
+    """Identities along the array of the last pass, and on through the trie, as far as they go."""
+    names: list[str] = []
+    for known, digest in zip(state.path[len(front) :], digests, strict=False):
+        if known.digest != digest:
+            break
+        names.append(known.mid)
+    used = {m.mid for m in front} | set(names)
+    parent = names[-1] if names else front[-1].mid if front else ""
+    for digest in digests[len(names) :]:
+        mid = state.trie.get((parent, digest))
+        if mid is None or not _follows(state.messages[mid], used):
+            break
+        names.append(mid)
+        used.add(mid)
+        parent = mid
+    return names
+
+
+def _follows(message: Msg, before: set[str]) -> bool:
+    """Whether ``message`` can stand behind ``before``: not there yet, and behind the calls it answers."""
+    return message.mid not in before and all(link.is_call or link.owner in before for link in message.links)
 
 
 def _in_order(pairs: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:

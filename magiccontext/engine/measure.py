@@ -17,7 +17,9 @@ PLACEHOLDER_TOKENS = 6
 def served_tokens(draft: Draft, message: Msg, form: Form | None = None) -> int:
     """Local tokens of ``message`` as it is (or with ``form`` will be) served; 0 when it is left out."""
     current = form or message.form
-    if current is not None and current.body is None:
+    if current is None or not current.edits:
+        return message.tokens  # whatever was decided since, it goes out whole
+    if current.body is None:
         return 0
     gone = sum(
         _gone(tag, message.mid) for tag in draft.tags_of(message.mid) if tag.status is TagStatus.DROPPED

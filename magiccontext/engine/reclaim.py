@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from magiccontext.engine import tags
 from magiccontext.engine.calibration import provider_tokens
 from magiccontext.engine.draft import Draft
 from magiccontext.engine.lanes.age_sweep import sweep
@@ -27,8 +28,10 @@ from magiccontext.engine.lanes.injection import strip_injections
 from magiccontext.engine.lanes.queued_drops import drain, reclaimed_tokens
 from magiccontext.engine.lanes.supersession import drop_superseded
 from magiccontext.engine.permission import Facts, FlushRequest, routine_lanes
+from magiccontext.engine.request import Settings
 from magiccontext.engine.schedule import Episode, next_episode
 from magiccontext.engine.state import Tag, TagStatus, TagType
+from magiccontext.engine.transcript import Role
 
 
 @dataclass(slots=True)
@@ -73,11 +76,8 @@ def reclaim(draft: Draft, facts: Facts, *, current_tokens: int, smart_drops: boo
         draft.vars, emergency_sample=next_latch(draft.vars.emergency_sample, When.HEURISTICS, latch)
     )
 
-    before = len(draft.changed_tags)
     _emergency(draft, batch, eligibility, facts, done, current_tokens - drained.tokens, paid)
-    emergency_changed = len(draft.changed_tags) > before
-
-    done.routine = routine_lanes(facts, paid, emergency_changed)
+    done.routine = routine_lanes(facts, paid, "emergency_drop" in done.lanes)
     if done.routine:
         done.note("injection_strip", len(strip_injections(draft, batch, eligibility)))
         _note_drops(draft, done, "dedup", drop_duplicates(draft, batch, eligibility))
@@ -99,9 +99,23 @@ def reclaim(draft: Draft, facts: Facts, *, current_tokens: int, smart_drops: boo
     return done
 
 
-def _note_drops(draft: Draft, done: Reclaimed, lane: str, tags: list[Tag]) -> None:
-    current = [draft.tag(tag.number) or tag for tag in tags]
-    done.note(lane, len(tags), sum(reclaimed_tokens(tag, tag.drop_mode) for tag in current))
+def bring_back(draft: Draft, settings: Settings) -> None:
+    """On a rebuild: messages sent raw get their tags, edited ones their new text.
+
+    Not the start of an answer: nothing may stand before what the model goes on from.
+    """
+    last = next(draft.last_messages())
+    raw = [m for m in draft.path if m.raw_sent and m.raw and not (m is last and m.role is Role.ASSISTANT)]
+    tags.allocate(draft, raw, settings.count)
+    draft.touched.update(m.mid for m in raw)
+    draft.touched.update(
+        m.mid for m in draft.path if m.form is not None and m.revision and m.form.body != m.raw and m.raw
+    )
+
+
+def _note_drops(draft: Draft, done: Reclaimed, lane: str, dropped: list[Tag]) -> None:
+    current = [draft.tag(tag.number) or tag for tag in dropped]
+    done.note(lane, len(dropped), sum(reclaimed_tokens(tag, tag.drop_mode) for tag in current))
 
 
 def _emergency(

@@ -13,6 +13,7 @@ a private copy that a restart would forget.
 from __future__ import annotations
 
 import hashlib
+from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -185,6 +186,7 @@ class Why(StrEnum):
     FIRST = "first"  # never served before: no bust
     CHANGED = "changed"  # a rebuild changed what was sent: this is the bust
     REBASED = "rebased"  # the host says it sent something else than we answered
+    RETURNED = "returned"  # not in the last array: what was decided meanwhile shows now, as if first sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +270,9 @@ class SessionState:
         self.chains: list[bytes] = []
         self.digests: list[bytes] = [m.digest for m in self.path]
         self.position: dict[str, int] = {m.mid: i for i, m in enumerate(self.path)}
-        self.trie: dict[tuple[str, bytes], str] = {
-            (m.parent, m.digest): m.mid for m in self.messages.values()
-        }
+        self.trie: dict[tuple[str, bytes], str] = {}
+        for message in self.messages.values():
+            self.trie.setdefault((message.parent, message.digest), message.mid)
         self.tags: dict[int, Tag] = {}
         self.by_content: dict[str, int] = {}
         self.by_call: dict[tuple[str, str], int] = {}
@@ -281,9 +283,17 @@ class SessionState:
         self.unpaired: dict[str, list[Link]] = unpaired_calls(self.path)
 
     def _index(self, tag: Tag) -> None:
-        if tag.number not in self.tags:
-            for mid in {tag.mid, tag.result_mid} - {""}:
-                self.by_mid.setdefault(mid, []).append(tag.number)
+        old = self.tags.get(tag.number)
+        were_in = set() if old is None else {old.mid, old.result_mid}
+        are_in = {tag.mid, tag.result_mid}
+        for mid in are_in - were_in - {""}:
+            insort(self.by_mid.setdefault(mid, []), tag.number)
+        for mid in were_in - are_in - {""}:
+            self.by_mid[mid].remove(tag.number)
+        if old is not None and old.part != tag.part and old.type is not TagType.TOOL:
+            key = content_id(old.type, old.mid, old.part)
+            if self.by_content.get(key) == tag.number:
+                del self.by_content[key]
         self.tags[tag.number] = tag
         if tag.type is TagType.TOOL:
             self.by_call[(tag.call_id, tag.mid)] = tag.number
@@ -343,7 +353,7 @@ class SessionState:
         return self.chains[count - 1] if count else CHAIN_START
 
     def tags_of(self, mid: str) -> list[Tag]:
-        """Tags whose content, call or result lies in message ``mid``, by number of first sight."""
+        """Tags whose content, call or result lies in message ``mid``, in ascending number."""
         return [self.tags[number] for number in self.by_mid.get(mid, ())]
 
 

@@ -6,8 +6,9 @@ measured once, then.  A tool gets its number when its result arrives, under the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from magiccontext.engine.draft import Draft
 from magiccontext.engine.notation import strip_notation
@@ -25,49 +26,77 @@ def link_tools(draft: Draft, arrival: Arrival, unpaired: dict[str, list[Link]]) 
     ``unpaired`` holds the open calls of the old path; it is used, not changed, while the array only grew.
     Raises InvalidMessage for a result without a call, new or left behind by what the host took away.
     """
-    place = {mid: index for index, mid in enumerate(arrival.mids)}
     fresh = {m.mid for m in (*arrival.new, *arrival.revised)}
-    open_calls = {call_id: list(links) for call_id, links in unpaired.items()} if arrival.path is None else {}
-    seen: set[str] = set()
+    grown = arrival.path is None
+    open_calls = {call_id: list(links) for call_id, links in unpaired.items()} if grown else {}
+    seen: dict[str, Msg] = {}
+    earlier = draft.state.path if grown else []
     for message in arrival.new if arrival.path is None else arrival.path:
-        seen.add(message.mid)
         if message.mid in fresh:
-            message.links = _links(draft, message, open_calls, place.get(message.mid, -1))
-        elif orphan := next((k for k in message.links if not k.is_call and k.owner not in seen), None):
-            raise _no_call(orphan.call_id, orphan.part, place.get(message.mid, -1))
-        else:
-            pair(open_calls, message.links)
+            message.links = ()
+            seen[message.mid] = message
+            _link(draft, message, open_calls, (earlier, seen))
+            continue
+        seen[message.mid] = message
+        if orphan := next((k for k in message.links if not k.is_call and k.owner not in seen), None):
+            raise _no_call(draft, message, orphan.call_id, orphan.part)
+        pair(open_calls, message.links)
 
 
-def _no_call(call_id: str, part: int, index: int) -> InvalidMessage:
+def _no_call(draft: Draft, message: Msg, call_id: str, part: int) -> InvalidMessage:
     return InvalidMessage(
         f"content[{part}]",
         f"the tool result for call {call_id!r} has no call before it; send the array from the call on, or "
         "leave the result out",
-    ).at(f"messages[{index}]")
+    ).at(f"messages[{draft.arrival.mids.index(message.mid)}]")
 
 
-def _links(draft: Draft, message: Msg, open_calls: dict[str, list[Link]], index: int) -> tuple[Link, ...]:
-    links: list[Link] = []
+Before = tuple[Sequence[Msg], dict[str, Msg]]
+"""The messages up to the one being linked, itself included: two stretches, in array order."""
+
+
+def _link(draft: Draft, message: Msg, open_calls: dict[str, list[Link]], before: Before) -> None:
     for part in draft.parsed(message).parts:
         if part.kind is Kind.TOOL_CALL and part.call_id:
-            links.append(Link(True, part.call_id, part.index, message.mid))
-            pair(open_calls, links[-1:])
+            link = Link(True, part.call_id, part.index, message.mid)
         elif part.kind is Kind.TOOL_RESULT:
-            owner = _owner(draft, part, open_calls)
+            queue = open_calls.get(part.call_id)
+            owner = queue[0].owner if queue else _answered(part.call_id, before)
             if owner is None:
-                raise _no_call(part.call_id, part.index, index)
-            links.append(Link(False, part.call_id, part.index, owner))
-            pair(open_calls, links[-1:])
-    return tuple(links)
+                raise _no_call(draft, message, part.call_id, part.index)
+            link = Link(False, part.call_id, part.index, owner)
+        else:
+            continue
+        message.links += (link,)
+        pair(open_calls, (link,))
 
 
-def _owner(draft: Draft, part: Part, open_calls: dict[str, list[Link]]) -> str | None:
-    """Owner of a result: the oldest open call with its id, else the newest answered one."""
-    if queue := open_calls.get(part.call_id):
-        return queue[0].owner
-    owners = draft.owners_of(part.call_id)
-    return owners[-1] if owners else None
+def _answered(call_id: str, before: Before) -> str | None:
+    """Owner of a further result of an answered call: the newest call with its id (section 1.2, rule 4)."""
+    for message in chain(reversed(before[1].values()), reversed(before[0])):
+        for link in reversed(message.links):
+            if link.is_call and link.call_id == call_id:
+                return link.owner
+    return None
+
+
+def follow_tools(draft: Draft, path: Iterable[Msg]) -> None:
+    """After the host rearranged or revised messages: tool tags point to where call and result stand now.
+
+    A result that the host wrote anew answers the same call, and keeps the call's tag.
+    """
+    for message in path:
+        for link in message.links:
+            tag = draft.tag_for_call(link.call_id, link.owner)
+            if tag is None:
+                continue
+            if link.is_call and tag.part != link.part:
+                draft.move_tag(replace(tag, part=link.part))
+            elif not link.is_call and (
+                (tag.result_mid == message.mid and tag.result_part != link.part)
+                or not draft.on_path(tag.result_mid)
+            ):
+                draft.move_tag(replace(tag, result_mid=message.mid, result_part=link.part))
 
 
 def allocate(draft: Draft, messages: Sequence[Msg], counter: TokenCounter) -> None:
@@ -203,4 +232,4 @@ def rebind(draft: Draft, message: Msg) -> None:
             continue
         parts = ranks[tag.type]
         if tag.rank < len(parts) and parts[tag.rank].index != tag.part:
-            draft.change_tag(replace(tag, part=parts[tag.rank].index))
+            draft.move_tag(replace(tag, part=parts[tag.rank].index))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from magiccontext.engine.draft import Draft
-from magiccontext.engine.notation import strip_notation
+from magiccontext.engine.forms import is_meaningful
 from magiccontext.engine.state import DropMode, Msg, Tag, TagStatus, TagType
 from magiccontext.engine.transcript import Kind, Role
 
@@ -133,18 +133,14 @@ class DropBatch:
                 by_part[other.part] = other
         for part in self.draft.parsed(self._end).parts:
             known = by_part.get(part.index)
-            if known is None or known.number != tag.number:
-                blank = part.kind is Kind.TEXT and not strip_notation(part.text).strip()
-                if not blank:
-                    yield part.index, part.kind, known
+            if (known is None or known.number != tag.number) and is_meaningful(part, self._end.role):
+                yield part.index, part.kind, known
 
 
 def _survives(
     draft: Draft, message: Msg, item: tuple[int, Kind, Tag | None], kinds: tuple[Kind, ...]
 ) -> bool:
     _, kind, tag = item
-    if kind in (Kind.REASONING, Kind.REDACTED, Kind.META):
-        return False
     if kinds and kind not in kinds:
         return False
     if tag is None:
@@ -162,10 +158,6 @@ def _newest_meaningful(draft: Draft) -> Msg | None:
             continue
         if message.form is not None and message.form.body is None and message.mid not in draft.touched:
             continue
-        for part in draft.parsed(message).parts:
-            if part.kind in (Kind.REASONING, Kind.REDACTED, Kind.META):
-                continue
-            if part.kind is Kind.TEXT and not strip_notation(part.text).strip():
-                continue
+        if any(is_meaningful(part, message.role) for part in draft.parsed(message).parts):
             return message
     return None

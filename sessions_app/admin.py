@@ -155,9 +155,11 @@ class SessionAdmin(RecordAdmin):
             for session in sessions
         ]
         counts = {str(models.Session._meta.verbose_name_plural): len(sessions)}
-        for relation in models.Session._meta.related_objects:
-            rows = relation.related_model._default_manager.filter(**{f"{relation.field.name}__in": sessions})
-            counts[str(relation.related_model._meta.verbose_name_plural)] = rows.count()
+        for relation in models.Session._meta.get_fields(include_hidden=True):
+            if relation.one_to_many:
+                model = relation.related_model
+                rows = model._default_manager.filter(**{f"{relation.field.name}__in": sessions})
+                counts[str(model._meta.verbose_name_plural)] = rows.count()
         return named, counts, set(), []
 
     def delete_model(self, request: HttpRequest, obj: models.Session) -> None:

@@ -55,10 +55,13 @@ def proof(record: Pass) -> list[Step]:
 
 
 def _usage(record: Pass) -> list[Line]:
+    # Zero tokens are no measurement: nothing has been reported or estimated yet.
+    known = record.input_tokens > 0
+    percent = f"{record.usage_percentage:.1f} %"
     return [
-        Line("prompt tokens", f"{record.input_tokens:,}", "reclaim-core 4.1"),
+        Line("prompt tokens", f"{record.input_tokens:,}" if known else "not known yet", "reclaim-core 4.1"),
         Line("usable window", f"{record.context_limit:,}", "reclaim-core 10.1"),
-        Line("usage", f"{record.usage_percentage:.1f} %", "reclaim-core 4.1"),
+        Line("usage", percent if known else "not known yet", "reclaim-core 4.1"),
         Line("emergency", _word(record.emergency), "reclaim-core 7", holds=record.emergency),
     ]
 
@@ -80,7 +83,7 @@ def _lanes(record: Pass) -> list[Line]:
         if count
     ]
     if not ran:
-        return [Line("no lane", "dropped anything", "reclaim-core 5.6")]
+        return [Line("dropped", "nothing", "reclaim-core 5.6")]
     return [*ran, Line("tokens dropped", f"{record.dropped_tokens:,}", "reclaim-core 5.6")]
 
 

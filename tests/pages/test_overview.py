@@ -324,6 +324,16 @@ def test_a_permission_that_changed_nothing_says_so(
     assert "no byte already sent changed" in page.get(f"/passes/{record.pk}/").content.decode()
 
 
+def test_usage_nobody_reported_is_not_zero(page: Client, make_session: Callable[..., Session]) -> None:
+    session = make_session("first", input_tokens=0, usage_percentage=0)
+    record = make_pass(session, input_tokens=0, usage_percentage=0)
+    for path in ("/", f"/sessions/{session.pk}/"):
+        text = page.get(path).content.decode()
+        assert "no usage yet" in text.lower()
+        assert ">0.0 %<" not in text
+    assert page.get(f"/passes/{record.pk}/").content.decode().count("not known yet") == 2
+
+
 # cost
 
 

@@ -156,7 +156,7 @@ class SessionAdmin(RecordAdmin):
         ]
         counts = {str(models.Session._meta.verbose_name_plural): len(sessions)}
         for relation in models.Session._meta.get_fields(include_hidden=True):
-            if relation.one_to_many:
+            if relation.auto_created and (relation.one_to_many or relation.one_to_one):
                 model = relation.related_model
                 rows = model._default_manager.filter(**{f"{relation.field.name}__in": sessions})
                 counts[str(model._meta.verbose_name_plural)] = rows.count()
@@ -320,3 +320,68 @@ class ToolReceiptAdmin(RecordAdmin):
     list_display = ("call_key", "tool", "session", "created")
     list_filter = ("tool",)
     search_fields = ("call_key", "session__sid")
+
+
+@admin.register(models.Compartment)
+class CompartmentAdmin(RecordAdmin):
+    """Summaries.  They are published, rewritten and deleted over the API, which tells the head of it."""
+
+    list_display = (
+        "__str__", "session", "sequence", "start", "end", "importance", "episode_type", "legacy", "producer",
+        "created",
+    )  # fmt: skip
+    list_filter = ("legacy", "producer", "session__harness")
+    search_fields = ("title", "content", "session__sid", "end_mid")
+    date_hierarchy = "created"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[models.Compartment]:
+        """Lists show the title; the texts are read on a row's own page."""
+        return super().get_queryset(request).defer("content", "p1", "p2", "p3", "p4")
+
+
+@admin.register(models.CompartmentEvent)
+class CompartmentEventAdmin(RecordAdmin):
+    """Incidents and corrections the historian saw."""
+
+    list_display = ("session", "kind", "compartment", "created")
+    list_select_related = ("session", "compartment")
+    list_filter = ("kind", "session__harness")
+    search_fields = ("kind", "session__sid", "compartment__title")
+
+
+@admin.register(models.M0Mutation)
+class M0MutationAdmin(RecordAdmin):
+    """Structural changes of history.  A row more or less would make a session's head anew."""
+
+    list_display = ("id", "session", "type", "target", "time")
+    list_filter = ("type", "session__harness")
+    search_fields = ("session__sid",)
+    date_hierarchy = "time"
+
+
+@admin.register(models.HeadState)
+class HeadStateAdmin(RecordAdmin):
+    """Heads as they are served.  Lists never read the bytes."""
+
+    list_display = (
+        "session", "model_key", "boundary_ordinal", "max_compartment_seq", "visible_count", "upgrade_state",
+        "published_pending",
+    )  # fmt: skip
+    list_filter = ("published_pending", "upgrade_state", "mural_flag", "session__harness")
+    search_fields = ("session__sid", "model_key", "project")
+    exclude = ("mural_url",)
+    readonly_fields = ("baseline", "delta")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[models.HeadState]:
+        """Without the bytes."""
+        return super().get_queryset(request).defer("m0", "m1", "mural_url")
+
+    @admin.display(description="m[0]")
+    def baseline(self, head: models.HeadState) -> SafeString | str:
+        """The front of the frozen baseline."""
+        return preview(head, "m0")
+
+    @admin.display(description="m[1]")
+    def delta(self, head: models.HeadState) -> SafeString | str:
+        """The front of the delta."""
+        return preview(head, "m1")

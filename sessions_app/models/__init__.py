@@ -1,5 +1,7 @@
 """The models of this app, one file per idea."""
 
+from sessions_app.models.compartment import Compartment, CompartmentEvent, M0Mutation
+from sessions_app.models.head import HeadState
 from sessions_app.models.host_key import HostKey
 from sessions_app.models.message import RawMessage, ServedForm
 from sessions_app.models.receipt import EventReceipt, RequestReceipt, ToolReceipt
@@ -8,10 +10,14 @@ from sessions_app.models.session import Lineage, Session
 from sessions_app.models.tag import PendingDrop, Tag
 
 __all__ = [
+    "Compartment",
+    "CompartmentEvent",
     "EventReceipt",
+    "HeadState",
     "HostKey",
     "Incident",
     "Lineage",
+    "M0Mutation",
     "Notice",
     "Pass",
     "PendingDrop",

@@ -48,6 +48,10 @@ def full(make_session: Callable[..., models.Session], owner: User) -> models.Ses
         models.RequestReceipt(owner=owner, key="k1", body_digest=b"", session=session, created=now),
         models.EventReceipt(session=session, event_id="e1", created=now),
         models.ToolReceipt(session=session, call_key="c1", tool="ctx_reduce", answer={}, created=now),
+        models.Compartment(session=session, sequence=0, start=1, end=1, title="T", p1="did it"),
+        models.CompartmentEvent(session=session, kind="causal_incident"),
+        models.M0Mutation(session=session, type="compartment_delete", target=0),
+        models.HeadState(session=session, m0=b"<session-history>", m1=b""),
     ]  # fmt: skip
     for row in rows:
         row.save()

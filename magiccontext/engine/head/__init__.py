@@ -3,6 +3,7 @@
     model        what a render reads and what it makes
     decay        how compartments lose detail with age
     history      the text of one compartment, and of all of them
+    escapes      how foreign text is kept from looking like structure
     selection    which memories and profile entries fit, and who may see them
     m0, m1       the bytes of the two synthetic messages
     budgets      how many tokens each may take

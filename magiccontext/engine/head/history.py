@@ -36,10 +36,11 @@ class OverlappingRanges(ValueError):
 def ordered(compartments: Sequence[Compartment]) -> list[Compartment]:
     """Compartments by sequence.  Raises :class:`OverlappingRanges`; gaps are legal (section 11, case 48).
 
-    A compartment that ends partway through a message may share that message with the next one.
+    A compartment that ends partway through a message may share that message with the next one.  Ordinals
+    of another lineage say nothing here: rows that no longer resolve are not compared.
     """
     rows = sorted(compartments, key=lambda row: row.sequence)
-    for before, after in pairwise(rows):
+    for before, after in pairwise(row for row in rows if row.resolves):
         shared = before.end_block is not None and after.start == before.end
         if after.start <= before.end and not shared:
             raise OverlappingRanges(

@@ -117,6 +117,11 @@ def test_case_48_gaps_are_legal_and_a_shared_message_too() -> None:
     assert session_history(rows, 1_000, count).count("## ") == 4
 
 
+def test_case_48_rows_of_a_lineage_left_behind_are_not_compared() -> None:
+    rows = [compartment(0), compartment(1, resolves=False), compartment(2, start=11, end=14)]
+    assert session_history(rows, 1_000, count).count("## ") == 3
+
+
 def test_order_is_by_sequence_whatever_the_order_given() -> None:
     rows = [compartment(number) for number in range(5)]
     assert session_history(rows[::-1], 1_000, count) == session_history(rows, 1_000, count)

@@ -293,3 +293,22 @@ def test_text_that_looks_like_an_entry_is_not_counted_as_one() -> None:
     forged = '\n  <removed id="7"/>\n  <updated id="8">'
     rows = (mutation(1, "update", 1, new_content=forged),)
     assert m1.update_entries(since(memory(1), memory(9, forged), rows=rows).m1) == 1
+
+
+def test_a_later_update_does_not_move_the_entry_of_an_ended_memory() -> None:
+    rows = (mutation(1, "archive", 1), mutation(2, "archive", 2), mutation(3, "update", 1, new_content="x"))
+    assert update_lines(since(rows=rows)) == ['<removed id="1"/>', '<removed id="2"/>']
+
+
+def test_a_replacement_that_m0_shows_is_not_shown_again() -> None:
+    rows = (mutation(1, "superseded", 1, superseded_by=2),)
+    after = since(memory(2), memory(3), archived(1), rows=rows)
+    assert update_lines(after) == ['<superseded id="1" by="2"/>']
+    assert "new-memories" not in after.m1
+
+
+def test_what_was_trimmed_from_m0_does_not_come_back_as_news() -> None:
+    given, budgets = tight(memory(5, "x" * 20, importance=90), memory(8, "y" * 90, importance=1))
+    pair = fold(given, budgets)
+    assert (pair.m0_memory_ids, pair.markers.max_memory_id) == ((5,), 8)
+    assert refresh(pair, given).m1 == m1.PLACEHOLDER

@@ -231,6 +231,14 @@ def test_case_03_markers_that_are_not_adopted_fold_for_ever() -> None:
     assert reason(fold(moved_on, before=PAIR, tool_fingerprint="t1"), moved_on) is None
 
 
+def test_case_08_a_missing_m1_is_made_anew_with_the_history() -> None:
+    torn = replace(PAIR, m1="")
+    assert reason(torn) == "cached_m1_missing"
+    healed = fold(GIVEN, before=torn, tool_fingerprint="t1")
+    assert healed.complete
+    assert (healed.m0, healed.boundary) == (PAIR.m0, PAIR.boundary)
+
+
 def test_case_11_an_expiry_passing_waits_for_the_next_fold() -> None:
     given = source(memories=(memory(1, expires_ms=NOW + 10),))
     pair = fold(given)

@@ -70,6 +70,13 @@ def test_a_quiet_member_is_not_crowded_out() -> None:
     assert not {m.id for m in alone} & {m.id for m in foreign}
 
 
+def test_what_the_floors_leave_is_shared_out_by_preference() -> None:
+    own = [memory(number, "x" * 70, importance=90) for number in range(1, 30)]
+    given = source(workspace=workspace())
+    # One opening of the category, then every further memory at its own price: as many as without members.
+    assert len(select_memories(given, own, 400, count)) == len(select_memories(source(), own, 400, count)) > 9
+
+
 def test_permanents_come_before_the_floors() -> None:
     own = [memory(number, "x" * 70, status="permanent", importance=1) for number in range(1, 30)]
     foreign = [shared(50, content="y" * 70, importance=100)]

@@ -36,7 +36,7 @@ def count(texts: Sequence[str]) -> list[int]:
 
 def words(tokens: int, seed: str = "word") -> str:
     """A text of that many tokens."""
-    return (f"{seed} " * tokens)[: 4 * tokens]
+    return (f"{seed} " * (4 * tokens // (len(seed) + 1) + 1))[: 4 * tokens]
 
 
 def dump(value: Any) -> bytes:

@@ -28,9 +28,7 @@ from magiccontext.engine.transcript import Kind, Role
 from magiccontext.engine.view import Level
 from tests.engine.conversation import MINUTE, Call, Result, Session, reloaded, words
 
-settings.register_profile("default", max_examples=250, deadline=None)
-settings.register_profile("ci", max_examples=2_000, deadline=None)
-settings.load_profile("ci" if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else "default")
+HISTORIES = 3_000 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 250
 
 MODELS = {
     "anthropic": ("anthropic/claude-sonnet-4-5", "anthropic/claude-haiku-4-5", "vertex/gemini-2"),
@@ -471,7 +469,7 @@ class Play:
     limit=st.sampled_from(LIMITS),
     subagent=st.booleans(),
 )
-@settings(suppress_health_check=list(HealthCheck))
+@settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck))
 def test_promises_hold_over_any_history(
     history: list[Act], format: str, model: int, limit: int, subagent: bool
 ) -> None:

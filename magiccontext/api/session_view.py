@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 from typing import TypeVar
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -14,8 +13,8 @@ from rest_framework.views import APIView
 from magiccontext.api.auth import HasScope
 from magiccontext.api.body import invalid
 from magiccontext.api.problems import ProblemError
+from magiccontext.api.writes import guarded
 from sessions_app import models
-from sessions_app.services.calls import Refused
 from sessions_app.services.retries import Reply, Retry
 from sessions_app.services.sessions import BadRequest, SessionKey, find
 
@@ -60,17 +59,4 @@ class SessionView(APIView):
 
     def guarded(self, work: Callable[[], T]) -> T:
         """Run a service call; what it raises leaves as a problem of hosts section 10.5."""
-        try:
-            return work()
-        except BadRequest as error:
-            raise invalid(error.field, error.detail) from None
-        except Refused as error:
-            raise ProblemError(
-                error.code, error.detail, retry_after=error.retry_after, **error.members
-            ) from None
-        except (OperationalError, InterfaceError):
-            raise ProblemError(
-                "storage_busy",
-                "The storage is busy. Nothing was changed; send the request again.",
-                retry_after=2,
-            ) from None
+        return guarded(work)

@@ -32,11 +32,14 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A workspace as it is to be.  ``share_categories``: names of the five, nothing for sharing nothing."""
+    """A workspace as it is to be; None leaves what is stored, or the default of a new one.
 
-    name: str
-    share_categories: Sequence[str] = ("CONSTRAINTS",)
-    members: Sequence[Membership] = ()
+    ``share_categories``: names of the five; an empty list shares nothing.
+    """
+
+    name: str | None = None
+    share_categories: Sequence[str] | None = None
+    members: Sequence[Membership] | None = None
 
 
 def save(owner_id: int, draft: Draft, workspace_id: int | None = None) -> Workspace:
@@ -45,27 +48,22 @@ def save(owner_id: int, draft: Draft, workspace_id: int | None = None) -> Worksp
     Raises MemoryRefused naming the member of the draft: an unknown category or project, a repeated name, a
     project that is in another workspace, one that is somebody's home directory.
     """
-    name = storable(draft.name.strip(), "name", LONGEST_NAME)
-    if not name:
-        raise _bad("name", "is required")
-    shared = _checked_categories(draft.share_categories)
     with writing(owner_id):
-        workspace = (
-            _locked(owner_id, workspace_id) if workspace_id is not None else Workspace(owner_id=owner_id)
-        )
-        if Workspace.objects.filter(owner_id=owner_id, name=name).exclude(pk=workspace.pk).exists():
-            raise _bad("name", "is the name of another workspace")
-        wanted = _checked_members(owner_id, workspace, draft.members)
+        workspace = Workspace(owner_id=owner_id)
+        if workspace_id is not None:
+            workspace = _locked(owner_id, workspace_id)
         old = {member.project_id: member for member in _members(workspace)}
-        policy = workspace.pk is None or workspace.share_categories != shared
-        seen_before = {project_id: member.display_name for project_id, member in old.items()}
-        seen_now = {project_id: member.display_name for project_id, member in wanted.items()}
-        workspace.name = name
-        workspace.share_categories = shared
+        shared_before = None if workspace.pk is None else [workspace.share_categories]
+        if draft.name is not None or workspace.pk is None:
+            workspace.name = _checked_name(owner_id, workspace, draft.name or "")
+        if draft.share_categories is not None:
+            workspace.share_categories = _checked_categories(draft.share_categories)
+        wanted = old if draft.members is None else _checked_members(owner_id, workspace, draft.members)
         workspace.save()
         if old != wanted:
             _replace_members(workspace, wanted)
-        if (policy or seen_before != seen_now) and (old or wanted):
+        policy = shared_before != [workspace.share_categories]
+        if policy or _names(old) != _names(wanted):
             bump_epochs({*old, *wanted})
     return workspace
 
@@ -87,6 +85,20 @@ def is_home(project: Project) -> bool:
     digest = hashlib.md5(home.encode(), usedforsecurity=False).hexdigest()[:12]
     same_path = bool(project.directory) and os.path.normpath(project.directory) == os.path.normpath(home)
     return same_path or project.identity == f"dir:{digest}"
+
+
+def _checked_name(owner_id: int, workspace: Workspace, name: str) -> str:
+    name = storable(name.strip(), "name", LONGEST_NAME)
+    if not name:
+        raise _bad("name", "is required")
+    if Workspace.objects.filter(owner_id=owner_id, name=name).exclude(pk=workspace.pk).exists():
+        raise _bad("name", "is the name of another workspace")
+    return name
+
+
+def _names(members: dict[int, Membership]) -> dict[int, str]:
+    """Who is in, and under which name: what others render."""
+    return {project_id: member.display_name for project_id, member in members.items()}
 
 
 def _checked_categories(names: Sequence[str]) -> list[str]:

@@ -8,11 +8,9 @@ from dataclasses import replace
 import pytest
 
 from magiccontext.config.lookup import resolve_execute_threshold
-from magiccontext.engine.passes import run_pass
 from magiccontext.engine.request import HistorianFacts, Settings
 from magiccontext.engine.result import NotReady, Outcome
-from magiccontext.engine.state import SessionState, TagStatus
-from magiccontext.engine.wire import codec_for
+from magiccontext.engine.state import TagStatus
 from tests.engine.conversation import MINUTE, Call, Session, count, parts, reloaded, words
 
 RUNNING = HistorianFacts(running=True)
@@ -407,10 +405,3 @@ def test_the_proof_names_what_decided() -> None:
     clauses = {clause.name: clause for clause in session.send().result.clauses}
     assert clauses["permission"].value == "soft_plus"
     assert clauses["signal flush"].value is True and clauses["signal flush"].deciding
-
-
-def test_a_pass_of_an_empty_snapshot_needs_no_row() -> None:
-    session = Session().ask("hello")
-    result = run_pass(SessionState(), session.request(), session.settings)
-    assert result.changes.vars.version == 1
-    assert codec_for("anthropic").format == "anthropic"

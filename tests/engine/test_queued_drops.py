@@ -182,6 +182,21 @@ def test_case_26_large_work_waits_for_a_summary_that_can_come() -> None:
     assert session.send(percent=70).reasons == ("queued_drops",)
 
 
+def test_case_27_work_behind_the_newest_prompt_waits_for_one_mark() -> None:
+    """Section 12, 27: a historian blocked only by the newest prompt sets the floor mark, once."""
+    session = loaded(3_500)
+    session.queue(session.tool("old").number)
+    blocked = HistorianFacts(blocked_only_by_prompt=True, floor_mark_allowed=True)
+    sent = session.send(percent=70, historian=blocked)
+    clauses = {clause.name: clause.value for clause in sent.result.clauses}
+    assert (sent.level, clauses["queue exception"]) == (
+        "defer",
+        "blocked only by the newest prompt: set_floor_mark",
+    )
+    sent = session.send(percent=70, historian=HistorianFacts(blocked_only_by_prompt=True))
+    assert sent.reasons == ("queued_drops",)
+
+
 def test_a_skeleton_counts_only_its_result() -> None:
     """Section 5.4: what the drain would remove now."""
     session = Session(protected_tokens=4_000).ask("go")

@@ -150,7 +150,12 @@ def marked(pairs: Pairs, chance: random.Random, depth: int = 0) -> Pairs:
 
 
 def is_blocks(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, list) and item for item in value)
+    """Whether a list holds blocks as this module writes them, and not values that happen to be lists."""
+
+    def is_block(item: Any) -> bool:
+        return isinstance(item, list) and any(isinstance(pair, tuple) for pair in item)
+
+    return isinstance(value, list) and all(map(is_block, value))
 
 
 KINDS = ("text", "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "soon")

@@ -76,7 +76,8 @@ def reclaim(draft: Draft, facts: Facts, *, current_tokens: int, smart_drops: boo
         draft.vars, emergency_sample=next_latch(draft.vars.emergency_sample, When.HEURISTICS, latch)
     )
 
-    _emergency(draft, batch, eligibility, facts, done, current_tokens - drained.tokens, paid)
+    left = current_tokens - provider_tokens([(drained.tokens, draft.vars.ratios[1])])
+    _emergency(draft, batch, eligibility, facts, done, left, paid)
     done.routine = routine_lanes(facts, paid, "emergency_drop" in done.lanes)
     if done.routine:
         done.note("injection_strip", len(strip_injections(draft, batch, eligibility)))

@@ -7,6 +7,7 @@ Rules that name tools compare keys, never the spelling on the wire; the spelling
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 REDUCE = "ctx_reduce"
 
@@ -20,6 +21,8 @@ def is_reduce_tool(name: str | None) -> bool:
     return name is not None and _REDUCE_TOOL.fullmatch(name.lower()) is not None
 
 
+# A session asks for the same few names once per tag.
+@lru_cache(maxsize=1024)
 def tool_key(name: str | None) -> str:
     """The key under which rules know a tool: lower case, without a leading ``mcp_``; "" when unnamed."""
     if name is None:

@@ -100,6 +100,16 @@ def bump_epochs(project_ids: Iterable[int]) -> None:
     ProjectState.objects.filter(project__in=wanted).update(memory_epoch=F("memory_epoch") + 1)
 
 
+def delete(project: Project) -> None:
+    """Remove a project with everything that is known of it; its neighbours in a workspace are told.
+
+    Its sessions stay, without a project.
+    """
+    with writing(project.owner_id):
+        bump_epochs(reached({project.pk}) - {project.pk})
+        project.delete()
+
+
 def memory_epoch(project: Project) -> int:
     """The project's memory epoch; 0 before the first step.  One query."""
     return ProjectState.objects.filter(project=project).values_list("memory_epoch", flat=True).first() or 0

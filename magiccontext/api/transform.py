@@ -117,6 +117,8 @@ def read_call(body: bytes, *, replay_scope: bool, idempotency_key: str) -> tuple
         can_remove=capabilities.remove_messages if capabilities is not None else True,
         capabilities=msgspec.to_builtins(capabilities) if capabilities is not None else {},
         overhead_bytes=envelope.size(("system", "tools")),
+        system=envelope.members.get("system", b""),
+        tools=envelope.members.get("tools", b""),
         usage=usage.report("usage", at_ms, model) if usage is not None else None,
         usage_reports_cache=usage.reports_cache if usage is not None else True,
         last_sent=_last_sent(envelope),

@@ -104,6 +104,25 @@ class Sqlite(_Section):
     )
 
 
+class Memory(_Section):
+    """`memory`."""
+
+    enabled: bool = _key("False: no memory tool, block or promotion. What exists stays.", True)
+    injection_budget_tokens: Number = _key("Tokens of the memory block.", 4_000, ge=500, le=20_000)
+
+
+class Dreamer(_Section):
+    """`dreamer`, as far as the head reads it."""
+
+    inject_docs: bool = _key("The project's documents in m[0].", True)
+
+
+class Mural(_Section):
+    """`mural`."""
+
+    enabled: bool = _key("The memory mural: an image of the memories beyond the budget.", False)
+
+
 class Config(_Section):
     """The effective settings. `model_fields_set` tells which of them somebody wrote down."""
 
@@ -143,6 +162,9 @@ class Config(_Section):
     historian_timeout_ms: Number = _key(
         "Time a historian call may take, milliseconds.", 600_000, restart=False, ge=60_000
     )
+    memory: Memory = _key("What is known across sessions.", factory=Memory)
+    dreamer: Dreamer = _key("Upkeep of what is known.", factory=Dreamer)
+    mural: Mural = _key("The memory mural.", factory=Mural)
     smart_drops: bool = _key("Reclaim tool calls that a later one supersedes.", True)
     temporal_awareness: bool = _key("Markers for gaps over 5 minutes; dates on compartments.", True)
     fail_closed_blocking: bool = _key(

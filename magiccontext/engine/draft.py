@@ -69,6 +69,9 @@ class Draft:
         self.raw: set[str] = set()  # messages that went out, or go out now, as the host has them
         self.touched: set[str] = set()  # messages whose form may differ now
         self._fresh: dict[str, Msg] = {m.mid: m for m in (*arrival.new, *arrival.revised, *arrival.moved)}
+        self.cut: frozenset[str] = frozenset()  # messages the head stands for
+        self.uncut: frozenset[str] = frozenset()  # those that came back because the host went back
+        self.severed: dict[str, set[int]] = {}  # parts whose other half was cut
         self._path_ids: set[str] | None = None
         self._new_by_mid: dict[str, list[int]] = {}
         self._new_by_content: dict[str, int] = {}

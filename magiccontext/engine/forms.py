@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from magiccontext.engine.draft import Draft
 from magiccontext.engine.notation import placeholder, prefix_for, strip_notation
-from magiccontext.engine.state import DropMode, Msg, Tag, TagStatus, TagType
+from magiccontext.engine.state import CUT, DropMode, Msg, Tag, TagStatus, TagType
 from magiccontext.engine.transcript import Kind, Part, Role
 from magiccontext.engine.view import Edit, Form, Op
 
@@ -42,6 +42,8 @@ def form_of(draft: Draft, message: Msg, shown: Shown) -> Form:
 
     A message without edits keeps its own bytes as body: the very object, so that comparing is cheap.
     """
+    if message.mid in draft.cut:
+        return CUT
     parsed = draft.parsed(message)
     if draft.codec.is_leading_system(parsed) or parsed.role in (Role.SYSTEM, Role.OTHER):
         return Form((), message.raw)
@@ -51,7 +53,8 @@ def form_of(draft: Draft, message: Msg, shown: Shown) -> Form:
     drop_reasoning = False
     for part in parsed.parts:
         tag = _tag_of(draft, message, part, owners)
-        change = _edits_of(part, tag, shown)
+        severed = part.index in draft.severed.get(message.mid, ())
+        change = [Edit(Op.REMOVE, part.index)] if severed else _edits_of(part, tag, shown)
         edits.extend(change)
         gone = any(edit.op is Op.REMOVE for edit in change)
         if is_meaningful(part, parsed.role):

@@ -65,7 +65,7 @@ def read_gauge(draft: Draft, request: PassRequest, settings: Settings) -> Readin
     if draft.arrival.path is None:
         wire = vars.wire_tokens + sum(message.tokens for message in draft.arrival.new)
     else:
-        wire = sum(served_tokens(draft, message) for message in draft.arrival.path)
+        wire = vars.head_tokens + sum(served_tokens(draft, message) for message in draft.arrival.path)
     primary = not request.subagent
     gauge = usage.gauge(
         vars,
@@ -121,7 +121,7 @@ def facts_of(
 ) -> tuple[Facts, Decision]:
     """The facts of the permission, and what the scheduler says; the episode moves on in the draft."""
     gauge, threshold = reading.gauge, reading.threshold
-    ttl = parse_ttl(_ttl(draft, request, settings)).ms
+    ttl = parse_ttl(ttl_of(draft, request, settings)).ms
     decision = scheduler(
         Moment(
             percentage=gauge.percentage,
@@ -172,7 +172,7 @@ def facts_of(
     )
 
 
-def _ttl(draft: Draft, request: PassRequest, settings: Settings) -> str:
+def ttl_of(draft: Draft, request: PassRequest, settings: Settings) -> str:
     """The assumed cache lifetime; a built-in value is frozen per session and model (config section 10.2)."""
     if settings.ttl_is_policy:
         return settings.cache_ttl

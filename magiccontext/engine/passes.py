@@ -23,17 +23,28 @@ from dataclasses import replace
 from magiccontext.engine import usage
 from magiccontext.engine.draft import Draft
 from magiccontext.engine.forms import Shown, form_of
-from magiccontext.engine.gauging import Reading, adopt_policy, facts_of, read_gauge
+from magiccontext.engine.gauging import Reading, adopt_policy, facts_of, read_gauge, ttl_of
+from magiccontext.engine.heading import Heading, apply_cut, head_forms, head_tokens, prepare
 from magiccontext.engine.lanes.eligibility import Eligibility
 from magiccontext.engine.lanes.emergency import LatchFacts, When, next_latch
 from magiccontext.engine.measure import totals
-from magiccontext.engine.permission import Facts, Verdict, decide, next_held_count
+from magiccontext.engine.permission import Facts, Verdict, next_held_count
 from magiccontext.engine.receiving import receive
 from magiccontext.engine.reclaim import Reclaimed, bring_back, reclaim
 from magiccontext.engine.recovery import NO_HEAD_NOTICE, Ending, FinalCheck, count_no_head, final_check
 from magiccontext.engine.request import PassRequest, Settings
 from magiccontext.engine.result import NoticeText, NotReady, Outcome, PassResult
-from magiccontext.engine.state import Arrival, Changes, FormChange, Msg, SessionState, TagStatus, Vars, Why
+from magiccontext.engine.state import (
+    HEAD_MIDS,
+    Arrival,
+    Changes,
+    FormChange,
+    Msg,
+    SessionState,
+    TagStatus,
+    Vars,
+    Why,
+)
 from magiccontext.engine.transcript import Role
 from magiccontext.engine.view import Form, Level
 from magiccontext.engine.window import Window
@@ -49,7 +60,9 @@ def run_pass(state: SessionState, request: PassRequest, settings: Settings) -> P
     reading = read_gauge(draft, request, settings)
     window, gauge = reading.window, reading.gauge
     facts, decision = facts_of(draft, request, settings, reading)
-    verdict = decide(facts)
+    heading = prepare(draft, request, settings, facts, reading.threshold, ttl_of(draft, request, settings))
+    facts, verdict = heading.facts, heading.verdict
+    apply_cut(draft, heading)
 
     done = Reclaimed()
     if verdict.permitted:
@@ -74,19 +87,27 @@ def run_pass(state: SessionState, request: PassRequest, settings: Settings) -> P
     )
 
     sent_raw = {change.mid: change for change in raw}
-    forms = _forms(draft, sent_raw)
+    forms = [*head_forms(draft, heading), *_forms(draft, sent_raw)]
     level, first_changed = _level(draft, forms, sent_raw)
+    if heading.level > level:
+        level, first_changed = heading.level, 0
     fault = ""
-    if level > verdict.permission:
+    if level > heading.permission:
         first = next(change.mid for change in forms if change.why is Why.CHANGED)
-        fault = f"derived level {level.word} above the permitted {verdict.permission.word} at message {first}"
+        fault = f"derived level {level.word} above the permitted {heading.permission.word} at message {first}"
+    if heading.level is not Level.DEFER:
+        draft.vars = replace(
+            draft.vars,
+            head_tokens=head_tokens(heading, settings),
+            head_additive=facts.compaction_off,
+        )
     _settle(draft, request, window, forms)
-    ending, notices = _ending(draft, request, facts, reading)
+    ending, notices = _ending(draft, request, facts, reading, heading)
     result = PassResult(
         outcome=Outcome.SERVE,
-        changes=_changes(draft, forms),
+        changes=_changes(draft, forms, heading),
         level=level,
-        permitted=verdict.permission,
+        permitted=heading.permission,
         scheduler=decision,
         reasons=_reasons(verdict, level),
         clauses=verdict.clauses,
@@ -131,6 +152,7 @@ def _forms(draft: Draft, sent_raw: Mapping[str, FormChange]) -> list[FormChange]
         form = form_of(draft, message, shown)
         if form != _sent_before(message, sent_raw):
             why = Why.FIRST if message.form is None else Why.CHANGED
+            why = Why.RETURNED if message.mid in draft.uncut else why
             forms[message.mid] = FormChange(message.mid, form, why)
     forms.update({mid: change for mid, change in sent_raw.items() if mid not in forms})
     _check_end(draft, forms)
@@ -185,7 +207,12 @@ def _level(
     for change in forms:
         message = draft.message(change.mid)
         before = None if message is None else _sent_before(message, sent_raw)
-        if change.why is Why.CHANGED and before is not None and before.body != change.form.body:
+        if (
+            change.why is Why.CHANGED
+            and change.mid not in HEAD_MIDS
+            and before is not None
+            and before.body != change.form.body
+        ):
             changed.add(change.mid)
     if not changed:
         return Level.DEFER, None
@@ -196,13 +223,18 @@ def _level(
 def _settle(draft: Draft, request: PassRequest, window: Window, forms: list[FormChange]) -> None:
     """Bring the stored totals up to the forms of this pass."""
     vars = draft.vars
-    only_appends = draft.arrival.path is None and all(change.why is Why.FIRST for change in forms)
+    only_appends = draft.arrival.path is None and all(
+        change.why is Why.FIRST and change.mid not in HEAD_MIDS for change in forms
+    )
     formed = {change.mid: change.form for change in forms}
     wire, raw_bytes, served_bytes = totals(draft, draft.arrival.new if only_appends else draft.path, formed)
     if only_appends:
         wire += draft.state.vars.wire_tokens
         raw_bytes += vars.raw_bytes
         served_bytes += vars.served_bytes
+    else:
+        wire += vars.head_tokens
+        served_bytes += sum(len(body) for body in _head_bodies(draft, formed))
     last = next(draft.last_messages())
     dropped = [t.number for t in draft.changed_tags.values() if t.status is TagStatus.DROPPED]
     dropped += [t.number for t in draft.new_tags.values() if t.status is TagStatus.DROPPED]
@@ -225,13 +257,19 @@ def _settle(draft: Draft, request: PassRequest, window: Window, forms: list[Form
     )
 
 
+def _head_bodies(draft: Draft, formed: Mapping[str, Form]) -> list[bytes]:
+    stored = dict(zip(HEAD_MIDS, draft.state.head_bodies, strict=False))
+    bodies = [formed[mid].body if mid in formed else stored.get(mid) for mid in HEAD_MIDS]
+    return [body for body in bodies if body is not None]
+
+
 def _reasons(verdict: Verdict, level: Level) -> tuple[str, ...]:
     """Reasons of a rebuild.  A permission that changed nothing is a defer pass and has none to give."""
     return verdict.reasons if level is not Level.DEFER else ()
 
 
 def _ending(
-    draft: Draft, request: PassRequest, facts: Facts, reading: Reading
+    draft: Draft, request: PassRequest, facts: Facts, reading: Reading, heading: Heading
 ) -> tuple[Ending, tuple[NoticeText, ...]]:
     vars, gauge, window = draft.vars, reading.gauge, reading.window
     primary = not request.subagent
@@ -276,7 +314,7 @@ def _ending(
             armed=vars.recovery_armed and primary and not facts.compaction_off,
             origin=vars.recovery_origin,
             proven_limit=vars.detected_limit if vars.detected_model == request.model else 0,
-            folded=False,
+            folded=heading.folded and heading.taken and draft.state.published,
             unmanaged=draft.state.vars.highest_dropped_tag == 0,
         )
     )
@@ -286,7 +324,7 @@ def _ending(
     return ending, tuple(notices)
 
 
-def _changes(draft: Draft, forms: list[FormChange]) -> Changes:
+def _changes(draft: Draft, forms: list[FormChange], heading: Heading) -> Changes:
     return Changes(
         vars=draft.vars,
         arrival=draft.arrival,
@@ -294,6 +332,9 @@ def _changes(draft: Draft, forms: list[FormChange]) -> Changes:
         changed_tags=list(draft.changed_tags.values()),
         ops_removed=sorted(draft.ops_removed),
         forms=forms,
+        head=heading.pair if heading.pair != draft.state.head else None,
+        folded=heading.folded,
+        published_taken=heading.taken,
     )
 
 

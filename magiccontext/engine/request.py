@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from magiccontext.engine.head.model import HeadSource
 from magiccontext.engine.tokens import TokenCounter
 from magiccontext.engine.wire.base import Codec
 
@@ -48,6 +49,15 @@ class HistorianFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadRequest:
+    """What the head of a session is made from.  Empty texts mean unknown on this request."""
+
+    source: HeadSource
+    system_hash: str = ""
+    tool_fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PassRequest:
     """One model request of a host.
 
@@ -74,6 +84,7 @@ class PassRequest:
     usage: UsageReport | None = None
     raw_from: int | str | None = None
     historian: HistorianFacts = field(default_factory=HistorianFacts)
+    head: HeadRequest | None = None  # None: a session without a head (subagents)
 
 
 def neutral_threshold(_usable: float) -> float:
@@ -97,3 +108,6 @@ class Settings:
     protected_tokens: int | None = None
     protected_tools: Mapping[str, int] = field(default_factory=dict)
     smart_drops: bool = True
+    memory_budget: int | None = None
+    history_share: float | None = None
+    canonical_model: Callable[[str], str] = str

@@ -18,8 +18,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from magiccontext.engine.head.model import Pair
 from magiccontext.engine.transcript import Parsed, Role
-from magiccontext.engine.view import Form
+from magiccontext.engine.view import Edit, Form, Op
 
 
 class TagType(StrEnum):
@@ -153,6 +154,8 @@ class Vars:
     last_pass_wire_tokens: int = 0
     last_pass_ms: int = 0
     wire_tokens: int = 0  # local estimate of everything served now
+    head_tokens: int = 0  # the head's part of it
+    head_additive: bool = False  # the stored pair is that of a session without compaction
     raw_bytes: int = 0
     served_bytes: int = 0
     # policy adopted on permitted passes only (reclaim-core section 13, "session policy")
@@ -199,6 +202,13 @@ class FormChange:
     raw_sent: bool = False
 
 
+HEAD_MIDS = ("head#0", "head#1")
+"""Identities of m[0] and m[1]; no host's id holds a '#'."""
+
+CUT = Form((Edit(Op.REMOVE_MESSAGE, text="cut"),), None)
+"""The form of a message that the head stands for."""
+
+
 @dataclass(slots=True)
 class Arrival:
     """What a request's array means for the stored history (design section 4; hosts section 2.5).
@@ -228,6 +238,9 @@ class Changes:
     changed_tags: list[Tag] = field(default_factory=list)
     ops_removed: list[int] = field(default_factory=list)
     forms: list[FormChange] = field(default_factory=list)
+    head: Pair | None = None  # the pair to store; None: unchanged
+    folded: bool = False  # m[0] was rendered: what it was made from must still hold at the commit
+    published_taken: bool = False
 
 
 class SessionState:
@@ -243,11 +256,15 @@ class SessionState:
         "by_mid",
         "chains",
         "digests",
+        "head",
+        "head_bodies",
+        "history",
         "line",
         "messages",
         "path",
         "pending",
         "position",
+        "published",
         "tags",
         "trie",
         "unpaired",
@@ -262,8 +279,16 @@ class SessionState:
         line: Iterable[str] | None = None,
         tags: Iterable[Tag] = (),
         pending: Iterable[PendingDrop] = (),
+        head: Pair | None = None,
+        head_bodies: tuple[bytes, ...] = (),
+        published: bool = False,
+        history: tuple[int, int] = (-1, 0),
     ) -> None:
         self.vars = vars or Vars()
+        self.head = head
+        self.head_bodies = head_bodies
+        self.published = published
+        self.history = history  # (newest compartment sequence, newest structural change) in the store
         self.messages: dict[str, Msg] = {m.mid: m for m in messages}
         self.path: list[Msg] = [self.messages[mid] for mid in path]
         self.line: list[Msg] = self.path if line is None else [self.messages[mid] for mid in line]
@@ -305,7 +330,10 @@ class SessionState:
         self.vars = changes.vars
         arrival = changes.arrival
         replaced: dict[str, Msg] = {m.mid: m for m in (*arrival.new, *arrival.revised, *arrival.moved)}
+        self._advance_head(changes)
         for change in changes.forms:
+            if change.mid in HEAD_MIDS:
+                continue
             message = replaced.get(change.mid) or self.messages[change.mid]
             replaced[change.mid] = replace(message, form=change.form, raw_sent=change.raw_sent)
         self.messages.update(replaced)
@@ -325,6 +353,13 @@ class SessionState:
         for number in changes.ops_removed:
             self.pending.pop(number, None)
         return self
+
+    def _advance_head(self, changes: Changes) -> None:
+        self.head = changes.head or self.head
+        self.published = self.published and not changes.published_taken
+        bodies = dict(zip(HEAD_MIDS, self.head_bodies, strict=False))
+        bodies.update({c.mid: c.form.body for c in changes.forms if c.mid in HEAD_MIDS and c.form.body})
+        self.head_bodies = tuple(bodies[mid] for mid in HEAD_MIDS if mid in bodies)
 
     def _extend(self, replaced: dict[str, Msg], arrival: Arrival) -> None:
         """The ordinary case: the old path, with some messages in new form, and ``arrival.new`` behind it."""

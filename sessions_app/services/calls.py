@@ -54,6 +54,8 @@ class TransformCall:
     can_remove: bool = True
     capabilities: dict[str, Any] = field(default_factory=dict)
     overhead_bytes: int = 0
+    system: bytes = b""  # raw, as it came
+    tools: bytes = b""
     usage: UsageReport | None = None
     usage_reports_cache: bool = True
     last_sent: LastSent | None = None

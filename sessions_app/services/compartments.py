@@ -166,6 +166,7 @@ def clear_head(writing: Writing) -> None:
 def _locked(session: models.Session) -> Iterator[Writing]:
     turn = (session.owner_id, session.harness, session.sid)
     with states.turn(turn), exclusive(session.pk) as writing:
+        writing.reshaped = True  # a snapshot holds what a head is made from
         yield writing
 
 

@@ -15,6 +15,8 @@ from django.db import transaction
 from magiccontext.engine.draft import Draft, Route
 from magiccontext.engine.measure import totals
 from magiccontext.engine.state import (
+    CUT,
+    HEAD_MIDS,
     Arrival,
     Changes,
     FormChange,
@@ -24,16 +26,17 @@ from magiccontext.engine.state import (
     Vars,
     Why,
 )
+from magiccontext.engine.view import Form
 from magiccontext.engine.wire import codec_for
 from sessions_app import models
-from sessions_app.services import store
+from sessions_app.services import heading, store
 from sessions_app.services.cache import states
 from sessions_app.services.clock import from_ms, to_ms
 from sessions_app.services.lifecycle import clamped
 from sessions_app.services.sessions import BadRequest, SessionKey, create, find
 from sessions_app.services.writing import wait_for_locks
 
-NOT_EMPTY = "destination-not-empty: this session has tags of its own; fork into a new one"
+NOT_EMPTY = "destination-not-empty: this session has tags or summaries of its own; fork into a new one"
 
 COPIED_COLUMNS = (
     "role", "project", "model", "context_limit", "usable_limit", "threshold", "capabilities",
@@ -80,11 +83,14 @@ def _target(key: SessionKey, parent: models.Session) -> models.Session:
         if found is None
         else models.Session.objects.select_for_update().get(pk=found.pk)
     )
-    if models.Tag.objects.filter(session=target).exists():
+    tagged = models.Tag.objects.filter(session=target).exists()
+    if tagged or models.Compartment.objects.filter(session=target).exists():
         raise BadRequest("", NOT_EMPTY)
     if target.format != parent.format:
         raise BadRequest("parent", f"speaks {parent.format}; a session keeps its format")
-    for rows in (models.RawMessage, models.ServedForm, models.Lineage, models.PendingDrop):
+    for rows in (
+        models.RawMessage, models.ServedForm, models.Lineage, models.PendingDrop, models.HeadState,
+    ):  # fmt: skip
         rows.objects.filter(session=target).delete()
     return target
 
@@ -101,6 +107,9 @@ def _front(source: SessionState, through: int | str | None) -> list[Msg]:
 
 def _snapshot(source: SessionState, line: list[Msg], target: Vars, *, codec_format: str) -> SessionState:
     taken = {message.mid for message in line}
+    keeps_head = _head_holds(source, taken)
+    if not keeps_head:  # what the head stood for is part of the conversation again
+        line = [replace(m, form=None) if m.form == CUT else m for m in line]
     tags = [tag for tag in source.tags.values() if _within(tag, taken)]
     highest = max((tag.number for tag in tags), default=0)
     numbers = {tag.number for tag in tags}
@@ -119,11 +128,25 @@ def _snapshot(source: SessionState, line: list[Msg], target: Vars, *, codec_form
         [message.mid for message in line],
         tags,
         (drop for drop in source.pending.values() if drop.number in numbers),
+        head=source.head if keeps_head else None,
+        head_bodies=source.head_bodies if keeps_head else (),
     )
+    if not keeps_head:
+        copy.vars = replace(copy.vars, head_tokens=0)
     draft = Draft(copy, Arrival(), codec_for(codec_format), Route.of(vars.model), 0)
     wire, raw, served = totals(draft, copy.path, {})
-    copy.vars = replace(copy.vars, wire_tokens=wire, raw_bytes=raw, served_bytes=served)
+    served += sum(map(len, copy.head_bodies))
+    copy.vars = replace(
+        copy.vars, wire_tokens=wire + copy.vars.head_tokens, raw_bytes=raw, served_bytes=served
+    )
     return copy
+
+
+def _head_holds(source: SessionState, taken: set[str]) -> bool:
+    """Whether the parent's head stands for copied messages only, so that it can be served on."""
+    if source.head is None:
+        return False
+    return source.head.boundary is None or source.head.boundary.mid in taken
 
 
 def _within(tag: Tag, taken: set[str]) -> bool:
@@ -149,22 +172,34 @@ def _inherited(vars: Vars, path: list[str]) -> Vars:
     )  # fmt: skip
 
 
+def _copy_compartments(target: models.Session, parent: models.Session, copy: SessionState) -> None:
+    """The summaries that lie wholly in what was copied, under the same sequences."""
+    places = {message.mid: message.ordinal for message in copy.line}
+    rows = models.Compartment.objects.filter(session=parent).order_by("sequence")
+    for row in rows:
+        if places.get(row.start_mid) == row.start and places.get(row.end_mid) == row.end:
+            row.pk, row._state.adding = None, True
+            row.session, row.lineage = target, 1
+            row.save()
+
+
 def _write(target: models.Session, parent: models.Session, copy: SessionState, now: datetime) -> None:
     created = dict(models.RawMessage.objects.filter(session=parent).values_list("mid", "created"))
     for message in copy.line:
         message.created_ms = to_ms(created[message.mid])
     formed = [(message, message.form) for message in copy.line if message.form is not None]
-    store.save(
-        target,
-        SessionState(),
-        Changes(
-            copy.vars,
-            Arrival(new=copy.line),
-            new_tags=list(copy.tags.values()),
-            forms=[FormChange(m.mid, form, Why.FIRST, raw_sent=m.raw_sent) for m, form in formed],
-        ),
-        now,
+    forms = [FormChange(m.mid, form, Why.FIRST, raw_sent=m.raw_sent) for m, form in formed]
+    head = zip(HEAD_MIDS, copy.head_bodies, strict=False)
+    changes = Changes(
+        copy.vars,
+        Arrival(new=copy.line),
+        new_tags=list(copy.tags.values()),
+        forms=[*forms, *(FormChange(mid, Form((), body), Why.FIRST) for mid, body in head)],
+        head=copy.head,
     )
+    store.save(target, SessionState(), changes, now)
+    heading.store(target, changes)
+    _copy_compartments(target, parent, copy)
     for message, form in formed:
         # Edited by the host since it was served: the served bytes are no longer the message's own.
         if not form.edits and form.body != message.raw:

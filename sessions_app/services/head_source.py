@@ -102,22 +102,29 @@ def stamp(session: models.Session) -> Stamp:
     )
 
 
-def read(session: models.Session, options: Options) -> model.HeadSource:
+def read(session: models.Session, options: Options, identity: str = "") -> model.HeadSource:
     """The snapshot of everything a render of this session reads.
+
+    ``identity`` names the project of a session that is not stored yet, or whose project is not.
 
     At most fourteen queries plus one per hop of a superseded chain, however much there is.
     """
     with snapshot():
-        return _read(session, options)
+        return _read(session, options, identity)
 
 
-def _read(session: models.Session, options: Options) -> model.HeadSource:
-    head = models.HeadState.objects.filter(session=session).only("memory_mutation_id", "time_zone").first()
+def _read(session: models.Session, options: Options, identity: str) -> model.HeadSource:
+    stored = session.pk is not None
+    head = None
+    if stored:
+        head = (
+            models.HeadState.objects.filter(session=session).only("memory_mutation_id", "time_zone").first()
+        )
     zone = ZoneInfo(head.time_zone if head is not None and head.time_zone else options.time_zone)
     project = None if session.project is None else present(session.project)
     values: dict[str, Any] = {
-        "compartments": _compartments(session, zone),
-        "structural_mutation_id": _structural_head(session),
+        "compartments": _compartments(session, zone) if stored else (),
+        "structural_mutation_id": _structural_head(session) if stored else 0,
         "docs": options.docs,
         "memory_enabled": options.memory_enabled,
         "inject_docs": options.inject_docs,
@@ -125,7 +132,7 @@ def _read(session: models.Session, options: Options) -> model.HeadSource:
         "temporal_awareness": options.temporal_awareness,
         "images_accepted": options.images_accepted,
         "compaction_on": options.compaction_on,
-        "project": "" if project is None else project.identity,
+        "project": identity if project is None else project.identity,
     }
     if options.memory_enabled:
         values.update(_profile(session.owner_id))

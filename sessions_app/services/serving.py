@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from magiccontext.engine.state import Msg
+from magiccontext.engine.state import CUT, Msg
 from magiccontext.engine.view import Edit, Form
 from magiccontext.engine.wire.base import Codec
 
@@ -49,6 +50,16 @@ def serve_plain(messages: Iterable[Msg]) -> list[bytes]:
     return [body for message in messages if (body := message.body) is not None]
 
 
+def with_head(codec: Codec, head: Sequence[bytes], served: list[bytes]) -> list[bytes]:
+    """``served`` with the head before it; system messages of the host stay first (design section 12)."""
+    if not head:
+        return served
+    first = 0
+    while first < len(served) and codec.is_leading_system(codec.parse(served[first])):
+        first += 1
+    return [*served[:first], *head, *served[first:]]
+
+
 def with_forms(messages: Iterable[Msg], forms: Mapping[str, Form]) -> list[Msg]:
     """``messages`` as another view served them; messages it does not know are raw."""
     out: list[Msg] = []
@@ -70,6 +81,7 @@ def view_json(
     path: Sequence[Msg],
     changed: Sequence[tuple[str, tuple[Edit, ...]]] | None,
     extends: int | None,
+    head: Sequence[bytes] = (),
 ) -> dict[str, Any]:
     """A view as hosts section 10.3 writes it: complete, or with ``extends`` the edits added since.
 
@@ -78,21 +90,29 @@ def view_json(
     pairs = (
         changed
         if changed is not None
-        else [(m.mid, m.form.edits) for m in path if m.form is not None and m.form.edits]
+        else [(m.mid, m.form.edits) for m in path if m.form is not None and m.form.edits and m.form != CUT]
     )
     view: dict[str, Any] = {
         "version": version,
         "lineage_id": f"L{lineage}",
         "base": {"ordinal": path[-1].ordinal, "mid": path[-1].mid} if path else None,
         "level": level,
-        "head": [],
-        "cut": None,
+        "head": [{"id": f"m{index}", "message": json.loads(body)} for index, body in enumerate(head)],
+        "cut": _cut_json(path),
         "edits": [edit for mid, edits in pairs for edit in edits_json(mid, edits)],
         "inserts": [],
     }
     if extends is not None:
         view["extends"] = extends
     return view
+
+
+def _cut_json(path: Sequence[Msg]) -> dict[str, Any] | None:
+    """Where the messages begin that are still sent, when the head stands for the ones before."""
+    if not any(m.form == CUT for m in path[:1]):
+        return None
+    kept = next((m for m in path if m.form != CUT), None)
+    return None if kept is None else {"before_ordinal": kept.ordinal, "before_mid": kept.mid}
 
 
 def edits_json(mid: str, edits: Iterable[Edit]) -> list[dict[str, Any]]:

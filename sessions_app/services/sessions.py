@@ -53,9 +53,13 @@ class SessionKey:
 
 def find(key: SessionKey) -> models.Session | None:
     """The stored session, without the ones that are being deleted.  One query."""
-    return models.Session.objects.filter(
-        owner=key.owner, harness=key.harness, sid=key.sid, cleanup_pending=False
-    ).first()
+    return (
+        models.Session.objects.filter(
+            owner=key.owner, harness=key.harness, sid=key.sid, cleanup_pending=False
+        )
+        .select_related("project")
+        .first()
+    )
 
 
 def create(key: SessionKey, **fields: Any) -> models.Session:
@@ -76,18 +80,27 @@ def create(key: SessionKey, **fields: Any) -> models.Session:
         return found
 
 
+def project_identity(member: dict[str, Any] | None) -> str:
+    """The identity a request names: as given, else that of its directory (memory-search section 6)."""
+    identity = str((member or {}).get("identity") or "")
+    directory = str((member or {}).get("directory") or "")
+    if identity or not directory:
+        return identity
+    digest = hashlib.md5(os.path.normpath(directory).encode(), usedforsecurity=False).hexdigest()
+    return f"dir:{digest[:12]}"
+
+
+def known_project(owner: Any, identity: str) -> Project | None:
+    """The stored project of this identity, without making one."""
+    return Project.objects.filter(owner=owner, identity=identity).first() if identity else None
+
+
 def project_for(owner: Any, member: dict[str, Any] | None, now: datetime) -> Project | None:
-    """The project a request names: by identity, else by its directory (memory-search section 6)."""
-    if not member:
-        return None
-    identity = member.get("identity") or ""
-    directory = member.get("directory") or ""
-    if not identity and directory:
-        identity = (
-            "dir:" + hashlib.md5(os.path.normpath(directory).encode(), usedforsecurity=False).hexdigest()[:12]
-        )
+    """The project a request names, made on first sight."""
+    identity = project_identity(member)
     if not identity:
         return None
+    directory = str((member or {}).get("directory") or "")
     project, _ = Project.objects.get_or_create(
         owner=owner, identity=identity, defaults={"directory": directory, "last_seen": now}
     )

@@ -23,4 +23,7 @@ def engine_settings(model: str) -> Settings:
         protected_tokens=current.protected_tokens,
         protected_tools=current.protected_tools,
         smart_drops=current.smart_drops,
+        memory_budget=int(current.memory.injection_budget_tokens),
+        history_share=current.history_budget_percentage,
+        canonical_model=lambda key: lookup.aliases_of(key)[0],
     )

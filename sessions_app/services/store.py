@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Max
+
 from magiccontext.engine.state import (
+    HEAD_MIDS,
     Changes,
     DropMode,
     FormChange,
@@ -73,6 +76,7 @@ def load(session: models.Session) -> SessionState:
         if message.form is not None and message.form.body == b"" and not message.form.edits:
             message.form = Form((), message.raw)
     ids = [message.mid for message in line]
+    head = models.HeadState.objects.filter(session=session).first()
     return SessionState(
         vars,
         messages.values(),
@@ -85,7 +89,18 @@ def load(session: models.Session) -> SessionState:
                 "number", "queued_at"
             )
         ),
+        head=None if head is None else head.pair(),
+        head_bodies=tuple(body for mid in HEAD_MIDS if mid in forms and (body := forms[mid].body)),
+        published=head is not None and head.published_pending,
+        history=_history(session),
     )
+
+
+def _history(session: models.Session) -> tuple[int, int]:
+    """(newest compartment sequence, newest structural change): what a head's source depends on."""
+    newest = models.Compartment.objects.filter(session=session).aggregate(most=Max("sequence"))["most"]
+    structural = models.M0Mutation.objects.filter(session=session).aggregate(most=Max("pk"))["most"]
+    return (-1 if newest is None else newest, structural or 0)
 
 
 def _line(
@@ -224,7 +239,7 @@ def _save_messages(session: models.Session, before: SessionState, changes: Chang
         models.Lineage.objects.create(session=session, number=number, parent=parent, through_ordinal=through)
     for revised in arrival.revised:
         _keep_served_bytes(session, before.messages[revised.mid])
-    raw_sent = {change.mid for change in changes.forms if change.raw_sent}
+    told = {change.mid: change.raw_sent for change in changes.forms}
     rows = [*arrival.new, *arrival.revised, *arrival.moved]
     if rows:
         models.RawMessage.objects.bulk_create(
@@ -242,7 +257,7 @@ def _save_messages(session: models.Session, before: SessionState, changes: Chang
                     tokens=m.tokens,
                     links=[[1 if k.is_call else 0, k.call_id, k.part, k.owner] for k in m.links],
                     in_path=True,
-                    raw_sent=m.mid in raw_sent,
+                    raw_sent=told.get(m.mid, m.raw_sent),
                     removed=m.removed,
                     created=from_ms(m.created_ms) if m.created_ms else now,
                 )
@@ -293,7 +308,7 @@ def _save_forms(session: models.Session, changes: Changes) -> None:
 
 
 def _form_row(session: models.Session, version: int, change: FormChange) -> models.ServedForm:
-    raw = not change.form.edits
+    raw = not change.form.edits and change.mid not in HEAD_MIDS
     return models.ServedForm(
         session=session,
         mid=change.mid,
@@ -320,5 +335,7 @@ def _save_tag_changes(session: models.Session, changes: Changes) -> None:
         row.pk = keys[tag.number]
         rows.append(row)
     models.Tag.objects.bulk_update(
-        rows, ["status", "drop_mode", "part", "source", "inert", "mid", "result_mid"], batch_size=BATCH
+        rows,
+        ["status", "drop_mode", "part", "source", "inert", "mid", "result_mid", "result_part"],
+        batch_size=BATCH,
     )

@@ -23,17 +23,17 @@ from magiccontext.engine.identity import digest_of
 from magiccontext.engine.passes import run_pass
 from magiccontext.engine.request import PassRequest
 from magiccontext.engine.result import NotReady, Outcome, PassResult
-from magiccontext.engine.state import Msg, SessionState, Vars, Why
+from magiccontext.engine.state import HEAD_MIDS, Msg, SessionState, Vars, Why
 from magiccontext.engine.transcript import InvalidMessage
 from magiccontext.engine.wire import codec_for
 from magiccontext.engine.wire.base import Codec
 from magiccontext.engine.wire.spans import InvalidJson
 from sessions_app import models
-from sessions_app.services import last_good, overflow, receipts, records, store
+from sessions_app.services import heading, last_good, overflow, receipts, records, store
 from sessions_app.services.cache import states
 from sessions_app.services.calls import Answer, PassSummary, Refused, TransformCall
 from sessions_app.services.clock import from_ms
-from sessions_app.services.serving import serve, serve_plain, view_json
+from sessions_app.services.serving import serve, serve_plain, view_json, with_head
 from sessions_app.services.sessions import BadRequest, SessionKey, create, find, project_for
 from sessions_app.services.settings import engine_settings
 
@@ -155,6 +155,8 @@ def _attempt(
 ) -> Answer:
     base = _base(state, call)
     settings = engine_settings(call.model)
+    subagent = call.subagent if session is None else session.role == models.Session.Role.SUBAGENT
+    head, revision = heading.request_for(key, session, state, call, subagent)
     request = PassRequest(
         codec=codec,
         now_ms=call.at_ms,
@@ -164,7 +166,8 @@ def _attempt(
         model=call.model,
         context_limit=call.context_limit,
         output_limit=call.output_limit,
-        subagent=call.subagent if session is None else session.role == models.Session.Role.SUBAGENT,
+        subagent=subagent,
+        head=head,
         reduce_callable=call.reduce_callable,
         can_remove=call.can_remove,
         overhead_tokens=call.overhead_bytes // 4,
@@ -186,7 +189,7 @@ def _attempt(
 
     now = from_ms(call.at_ms)
     milliseconds = (time.perf_counter() - started) * 1000
-    session, record = _write(lambda: _commit(key, session, state, call, result, now, milliseconds))
+    session, record = _write(lambda: _commit(key, session, state, call, result, revision, now, milliseconds))
     if result.outcome is Outcome.REFUSE:
         states.forget(session.pk)
         raise Refused("context_refused", f"{result.ending.text} ({result.ending.code})")
@@ -213,7 +216,8 @@ def _attempt(
         outcome="passthrough" if result.outcome is Outcome.PASSTHROUGH else "serve",
     )
     if result.outcome is Outcome.PASSTHROUGH:
-        answer.messages = serve_plain(state.path[:base]) + list(call.messages)
+        raw = serve_plain(state.path[:base]) + list(call.messages)
+        answer.messages = with_head(codec, state.head_bodies, raw)
     elif call.want_edits:
         knows = call.last_sent.view_version if call.last_sent is not None else -1
         delta = only_new and knows == before_version and before_version > 0
@@ -225,10 +229,11 @@ def _attempt(
             state.path,
             changed,
             before_version if delta else None,
+            state.head_bodies,
         )
     else:
-        answer.messages = serve_plain(state.path[:base])
-        answer.messages += serve(codec, state.path[base:], call.messages, plain)
+        served = serve_plain(state.path[:base]) + serve(codec, state.path[base:], call.messages, plain)
+        answer.messages = with_head(codec, state.head_bodies, served)
     return answer
 
 
@@ -271,6 +276,7 @@ def _commit(
     state: SessionState,
     call: TransformCall,
     result: PassResult,
+    revision: int,
     now: datetime,
     milliseconds: float,
 ) -> tuple[models.Session, models.Pass | None]:
@@ -291,12 +297,15 @@ def _commit(
         version = locked.values_list("version", flat=True).first()
         if version != state.vars.version:
             raise _Overtaken
+        if result.changes.folded and heading.knowledge_revision(key.owner.pk) != revision:
+            raise _Overtaken  # what m[0] was rendered from moved meanwhile (history-render section 7)
         record = records.write_pass(session, call, result, now, milliseconds)
         vars = result.changes.vars
         if record is not None and result.outcome in (Outcome.SERVE, Outcome.PASSTHROUGH):
             vars = records.bind(vars, record)
             result.changes.vars = vars
             store.save(session, state, result.changes, now)
+            heading.store(session, result.changes)
         records.write_usage(session, call, now)
         if result.outcome is not Outcome.FAULT:
             records.write_session(session, call, result, vars, now)
@@ -352,7 +361,7 @@ def _without_writing(
     return Answer(
         None,
         state.vars.view_version,
-        serve(codec, replay.messages, call.messages, plain),
+        with_head(codec, state.head_bodies, serve(codec, replay.messages, call.messages, plain)),
         mids=[m.mid for m in replay.messages],
         raw_from=replay.raw_from,
         replayed=code,
@@ -373,6 +382,7 @@ def _again(
     state = states.get(session)
     base = _base(state, call)
     forms = store.forms_at(session, receipt.view_version)
+    bodies = tuple(body for mid in HEAD_MIDS if mid in forms and (body := forms[mid].body))
     named: list[Msg] = last_good.named(state, codec, plain, base)
     messages = last_good.with_view(named, forms)
     answer = Answer(
@@ -385,9 +395,10 @@ def _again(
     if call.want_edits:
         front = last_good.with_view(state.path[:base], forms)
         answer.view = view_json(
-            receipt.view_version, state.vars.lineage, record.level, front + messages, None, None
+            receipt.view_version, state.vars.lineage, record.level, front + messages, None, None, bodies
         )
     else:
-        answer.messages = serve_plain(last_good.with_view(state.path[:base], forms))
-        answer.messages += serve(codec, messages, call.messages, plain)
+        served = serve_plain(last_good.with_view(state.path[:base], forms))
+        served += serve(codec, messages, call.messages, plain)
+        answer.messages = with_head(codec, bodies, served)
     return answer

@@ -93,7 +93,7 @@ def test_status_with_compaction_off(host: Host, configured: Callable[..., None])
 def test_diagnostics_show_the_last_pass(host: Host) -> None:
     served = host.serve(exchange(1))
     text = host.command("status", diagnostics=True).json()["text"]
-    assert f"Last pass: {served['pass']['id']}, defer" in text
+    assert f"Last pass: {served['pass']['id']}, hard (first_render)" in text
 
 
 def test_an_unknown_command_names_the_known_ones(host: Host) -> None:

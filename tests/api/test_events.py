@@ -298,7 +298,7 @@ def test_switching_away_clears_memory_only(host: Host) -> None:
     before = host.serve(messages)
     assert host.event("switched_away")["status"] == "applied"
     after = host.serve([*messages, call(8), result(8)], at=1)
-    assert after["messages"][: len(messages)] == before["messages"]
+    assert after["messages"][: len(before["messages"])] == before["messages"]
     assert after["pass"]["level"] == "defer"
 
 

@@ -269,7 +269,7 @@ def test_expand_brings_dropped_content_back(host: Host) -> None:
     host.reduce("1-2")
     host.command("flush")
     served = host.serve(messages, at=1)
-    assert served["messages"][0]["content"] == "[dropped §1§]"
+    assert served["messages"][2]["content"] == "[dropped §1§]"
     assert host.expand(tag=1)["content"].endswith("please")
     content = host.expand(tag=2)["content"]
     assert f"0 {LONG}" in content and '{"n": 0}' in content

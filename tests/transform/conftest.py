@@ -49,9 +49,25 @@ class Caller:
             "transform", json.dumps(head)[:-1].encode() + b',"messages":' + raw + b"}", **(headers or {})
         )
 
+    def head(self, answer: Any) -> list[Any]:
+        """m[0] and m[1] of an answer, decoded."""
+        return [json.loads(raw) for raw in self.whole(answer) if _is_head(raw)]
+
+    def messages(self, answer: Any) -> list[Any]:
+        """The conversation in an answer, without the head, decoded."""
+        return [json.loads(raw) for raw in self.slices(answer)]
+
     def slices(self, answer: Any) -> list[bytes]:
+        """The conversation in an answer, without the head, as bytes."""
+        return [raw for raw in self.whole(answer) if not _is_head(raw)]
+
+    def whole(self, answer: Any) -> list[bytes]:
         assert answer.status_code == 200, answer.content[:500]
         return read_array(split_body(answer.content)["messages"])
+
+
+def _is_head(raw: bytes) -> bool:
+    return b"<session-history>" in raw or b"<session-history-since>" in raw
 
 
 def make_key(name: str, *scopes: str, harnesses: list[str] | None = None) -> str:

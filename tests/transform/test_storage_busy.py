@@ -62,7 +62,7 @@ def test_the_last_view_covers_what_it_knows_and_the_rest_goes_raw(
     assert body["raw_from"] == 5
     assert body["pass"] is None
     assert caller.slices(answer)[:5] == served
-    assert body["messages"][5:] == messages[5:]
+    assert caller.messages(answer)[5:] == messages[5:]
     assert models.Pass.objects.count() == 1
 
 

@@ -24,11 +24,13 @@ def test_it_works(caller: Caller) -> None:
     answer = caller.transform([prompt("hello"), call(1), result(1, "out")], system="be kind")
     body = answer.json()
     assert answer.status_code == 200
-    assert body["messages"][0] == {"role": "user", "content": "§1§ hello"}
-    assert body["messages"][1] == call(1)
-    assert body["messages"][2]["content"][0]["content"] == "§2§ out"
+    sent = caller.messages(answer)
+    assert sent[0] == {"role": "user", "content": "§1§ hello"}
+    assert sent[1] == call(1)
+    assert sent[2]["content"][0]["content"] == "§2§ out"
+    assert len(caller.head(answer)) == 2
     assert body["system"] == "be kind"
-    assert body["pass"]["level"] == "defer"
+    assert (body["pass"]["level"], body["pass"]["reasons"]) == ("hard", ["first_render"])
     assert body["view_version"] == 1
     assert models.Pass.objects.get().pk == body["pass"]["id"]
 
@@ -46,13 +48,13 @@ def test_untouched_bytes_leave_as_they_came(caller: Caller) -> None:
 def test_no_reduce_tool_means_no_prefix_but_tags_are_kept(caller: Caller) -> None:
     """Reclaim-core 1.4."""
     answer = caller.transform([prompt("hi")], tools=[{"name": "bash", "input_schema": {}}])
-    assert answer.json()["messages"] == [prompt("hi")]
+    assert caller.messages(answer) == [prompt("hi")]
     assert models.Tag.objects.count() == 1
 
 
 def test_a_mcp_prefixed_tool_counts_as_callable(caller: Caller) -> None:
     answer = caller.transform([prompt("hi")], tools=[{"name": "mcp__ctx__ctx_reduce", "input_schema": {}}])
-    assert answer.json()["messages"][0]["content"] == "§1§ hi"
+    assert caller.messages(answer)[0]["content"] == "§1§ hi"
 
 
 def test_a_moved_cache_marker_is_the_same_message(caller: Caller) -> None:
@@ -61,8 +63,8 @@ def test_a_moved_cache_marker_is_the_same_message(caller: Caller) -> None:
         {"role": "user", "content": [{"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}]}
     ]
     plain = [{"role": "user", "content": [{"type": "text", "text": "one"}]}]
-    first = caller.transform(marked).json()["messages"]
-    later = caller.transform([*plain, call(1), result(1)]).json()["messages"]
+    first = caller.messages(caller.transform(marked))
+    later = caller.messages(caller.transform([*plain, call(1), result(1)]))
     assert first[0]["content"][0] == {
         "type": "text",
         "text": "§1§ one",
@@ -154,19 +156,19 @@ def test_last_sent_raw_messages_stay_raw_until_a_rebuild(caller: Caller) -> None
     """Design 5, "what was really sent"; hosts 11 case 40."""
     caller.transform(exchange(1))
     longer = exchange(3)
-    answer = caller.transform(longer, last_sent={"view_version": 1, "raw_from": 3}).json()
-    assert answer["messages"][3:5] == longer[3:5], "sent raw while the server was away"
-    assert answer["messages"][6]["content"][0]["content"].startswith("§")
-    again = caller.transform(longer).json()
-    assert again["messages"] == answer["messages"]
+    answer = caller.transform(longer, last_sent={"view_version": 1, "raw_from": 3})
+    sent = caller.messages(answer)
+    assert sent[3:5] == longer[3:5], "sent raw while the server was away"
+    assert sent[6]["content"][0]["content"].startswith("§")
+    assert caller.messages(caller.transform(longer)) == sent
 
 
 def test_two_owners_with_one_session_id_are_two_sessions(caller: Caller, another: Any) -> None:
     """Cases.md 11: no state is shared."""
     other = another("bob")
     caller.transform(exchange(2))
-    answer = other.transform([prompt("mine")]).json()
-    assert answer["messages"][0]["content"] == "§1§ mine"
+    answer = other.transform([prompt("mine")])
+    assert other.messages(answer)[0]["content"] == "§1§ mine"
     assert models.Session.objects.count() == 2
 
 
@@ -193,7 +195,7 @@ def test_openai_chat_speaks_too(caller: Caller) -> None:
             {"id": "a", "type": "function", "function": {"name": "bash", "arguments": "{}"}}]},
         {"role": "tool", "tool_call_id": "a", "content": "out"},
     ]  # fmt: skip
-    served = caller.transform(messages, format="openai-chat", model="openai/gpt-5.4").json()["messages"]
+    served = caller.messages(caller.transform(messages, format="openai-chat", model="openai/gpt-5.4"))
     assert served[0] == messages[0]
     assert served[1]["content"] == "§1§ hi"
     assert served[3]["content"] == "§2§ out"

@@ -182,7 +182,7 @@ def test_a_clock_going_backwards(caller: Caller) -> None:
 
 def test_a_message_of_one_megabyte(caller: Caller) -> None:
     text = "long line of text \n" * 60_000
-    served = caller.transform([prompt(text)], context_limit=2_000_000).json()["messages"]
+    served = caller.messages(caller.transform([prompt(text)], context_limit=2_000_000))
     assert served == [prompt("§1§ " + text)]
 
 
@@ -197,7 +197,7 @@ def test_unknown_part_kinds_and_roles_survive(caller: Caller) -> None:
         {"role": "critic", "content": [{"type": "text", "text": "hm"}]},
         {"role": "user", "content": [{"type": "hologram", "z": 1}, {"type": "text", "text": "go"}]},
     ]  # fmt: skip
-    served = caller.transform(messages).json()["messages"]
+    served = caller.messages(caller.transform(messages))
     assert served[1] == messages[1]
     assert served[2] == messages[2]
     assert served[3]["content"][0] == messages[3]["content"][0]
@@ -241,7 +241,7 @@ def test_empty_messages_in_the_middle(caller: Caller) -> None:
         {"role": "assistant", "content": "  "},
         prompt("on"),
     ]
-    served = caller.transform(messages).json()["messages"]
+    served = caller.messages(caller.transform(messages))
     assert served[1] == messages[1]
     assert served[3] == messages[3]
 
@@ -252,7 +252,7 @@ def test_unknown_members_are_ignored(caller: Caller) -> None:
 
 def test_a_trailing_assistant_message_is_the_start_of_the_answer(caller: Caller) -> None:
     """A prefilled answer goes on from its last character: nothing may stand before it."""
-    served = caller.transform([prompt(), {"role": "assistant", "content": "{"}]).json()["messages"]
+    served = caller.messages(caller.transform([prompt(), {"role": "assistant", "content": "{"}]))
     assert served[1] == {"role": "assistant", "content": "{"}
 
 

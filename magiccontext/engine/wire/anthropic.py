@@ -15,6 +15,7 @@ from magiccontext.engine.wire.blocks import Block, Media
 from magiccontext.engine.wire.spans import (
     check_depth,
     decode_string,
+    encode_string,
     read_array,
     read_object,
     split_object,
@@ -91,6 +92,17 @@ class AnthropicCodec:
             raise ValueError("a message with parts has content")
         start, end = content.value_start, content.value_end
         return splice(raw, [(start, end, _edit_content(raw[start:end], parts, plan))])
+
+    def user_message(self, text: str, image: str = "") -> bytes:
+        """See :class:`Codec`."""
+        block = b'{"type":"text","text":' + encode_string(text) + b"}"
+        if image:
+            mime, _, data = image.removeprefix("data:").partition(";base64,")
+            source = (
+                b'{"type":"base64","media_type":' + encode_string(mime) + b',"data":' + encode_string(data)
+            )
+            block += b',{"type":"image","source":' + source + b"}}"
+        return b'{"role":"user","content":[' + block + b"]}"
 
     def is_leading_system(self, parsed: Parsed) -> bool:
         """Never: the system prompt is outside ``messages``, an entry inside it stands where it stands."""

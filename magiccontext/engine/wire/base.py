@@ -37,6 +37,10 @@ class Codec(Protocol):
         """
         ...
 
+    def user_message(self, text: str, image: str = "") -> bytes:
+        """A user message of our own with one text and, behind it, an image given as a ``data:`` URL."""
+        ...
+
     def is_leading_system(self, parsed: Parsed) -> bool:
         """True for a message that must stay first and is never edited or cut (design section 12 item 6)."""
         ...

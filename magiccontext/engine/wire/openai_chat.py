@@ -24,6 +24,7 @@ from magiccontext.engine.wire.blocks import Block, Media
 from magiccontext.engine.wire.spans import (
     check_depth,
     decode_string,
+    encode_string,
     encode_text,
     read_array,
     read_object,
@@ -119,6 +120,14 @@ class OpenAIChatCodec:
         if removed and not any(_may_stand_alone(key, value) for key, value in new.items()):
             return None
         return _write(raw, {key: value for key, value in new.items() if value != values[key]})
+
+    def user_message(self, text: str, image: str = "") -> bytes:
+        """See :class:`Codec`."""
+        content = encode_string(text)
+        if image:
+            url = b'{"type":"image_url","image_url":{"url":' + encode_string(image) + b"}}"
+            content = b'[{"type":"text","text":' + content + b"}," + url + b"]"
+        return b'{"role":"user","content":' + content + b"}"
 
     def is_leading_system(self, parsed: Parsed) -> bool:
         """System and developer messages stay first and are never cut (design section 12 item 6)."""

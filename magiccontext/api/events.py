@@ -76,7 +76,14 @@ def _model_changed(envelope: Envelope, event: events.Event, at_ms: int) -> event
 
 
 def _directive_done(envelope: Envelope, event: events.Event, at_ms: int) -> events.DirectiveDone:
-    return events.DirectiveDone(event.type, event.event_id, envelope.label("directive_id"))
+    return events.DirectiveDone(event.type, event.event_id, envelope.label("directive_id"), at_ms)
+
+
+def _host_compacted(envelope: Envelope, event: events.Event, at_ms: int) -> events.HostCompacted:
+    """Without a time, or with one that is still to come, it happened now."""
+    completed = envelope.get("completed_at", str)
+    completed_ms = at_ms if completed is None else milliseconds(completed, "completed_at")
+    return events.HostCompacted(event.type, event.event_id, min(completed_ms, at_ms))
 
 
 def _bare(kind: type[events.Event]) -> Callable[[Envelope, events.Event, int], events.Event]:
@@ -87,7 +94,7 @@ def _bare(kind: type[events.Event]) -> Callable[[Envelope, events.Event, int], e
 READERS: dict[str, Callable[[Envelope, events.Event, int], events.Event]] = {
     "response": _response,
     "message_removed": _message_removed,
-    "host_compacted": _bare(events.HostCompacted),
+    "host_compacted": _host_compacted,
     "forked": _forked,
     "deleted": _bare(events.Deleted),
     "model_changed": _model_changed,

@@ -74,6 +74,7 @@ TRANSFORM_BODY: dict[str, Any] = {
                 "abort": {"type": "boolean"},
                 "own_tools": {"type": "boolean"},
                 "stores_nudges": {"type": "boolean"},
+                "compaction_marker": {"type": "boolean"},
             },
         },
         "provider_error": {"oneOf": [{"type": "string"}, {"type": "object"}]},
@@ -98,6 +99,21 @@ TRANSFORM_BODY: dict[str, Any] = {
 }
 
 LEVELS = ["defer", "soft_plus", "soft", "hard"]
+
+DIRECTIVE: dict[str, Any] = {
+    "type": "object",
+    "description": "Repeated unchanged until the event directive_done; a newer one takes its place.",
+    "required": ["directive_id", "kind"],
+    "properties": {
+        "directive_id": {"type": "string"},
+        "kind": {"type": "string", "enum": ["compaction_marker"]},
+        "target_mid": {"type": "string", "description": "The user message to set the marker on."},
+        "target_ordinal": {"type": "integer", "minimum": 1},
+        "end_mid": {"type": "string", "description": "The last message the summaries stand for."},
+        "ordinal": {"type": "integer", "minimum": 1},
+        "text": {"type": "string"},
+    },
+}
 
 TRANSFORM_ANSWER: dict[str, Any] = {
     "type": "object",
@@ -127,7 +143,7 @@ TRANSFORM_ANSWER: dict[str, Any] = {
         "chain": {"type": ["string", "null"]},
         "outcome": {"type": "string", "enum": ["serve", "replay", "passthrough", "utility"]},
         "notices": {"type": "array", "items": {"type": "object"}},
-        "directives": {"type": "array", "items": {"type": "object"}},
+        "directives": {"type": "array", "items": DIRECTIVE},
         "jobs": {"type": "integer"},
     },
 }
@@ -180,7 +196,7 @@ EVENT: dict[str, Any] = {
             },
         ),
         _event("message_removed", {"message_id": LABEL}, "message_id"),
-        _event("host_compacted", {}),
+        _event("host_compacted", {"completed_at": {"type": "string", "format": "date-time"}}),
         _event(
             "forked",
             {

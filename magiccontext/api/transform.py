@@ -55,6 +55,7 @@ class Capabilities(msgspec.Struct):
     abort: bool = False
     own_tools: bool = False
     stores_nudges: bool = False
+    compaction_marker: bool = False
 
 
 class ToolName(msgspec.Struct):
@@ -192,7 +193,7 @@ def answer_bytes(answer: Answer, system: bytes | None) -> bytes:
         "chain": f"sha256:{answer.chain.hex()}" if answer.chain else None,
         "outcome": answer.outcome,
         "notices": answer.notices,
-        "directives": [],
+        "directives": answer.directives,
         "jobs": 0,
     }
     pieces += [b",", orjson.dumps(rest)[1:]]

@@ -5,9 +5,19 @@ silently. Types are exact: `"65"` is not a number and `1` is not a truth value.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+)
 
 from magiccontext.engine.schedule import DEFAULT_THRESHOLD, MAX_THRESHOLD
 from magiccontext.engine.toolnames import tool_key
@@ -61,6 +71,15 @@ def normal_protected_tools(value: object) -> object:
 
 
 ProtectedTools = Annotated[dict[str, Annotated[Whole, Field(ge=0)]], BeforeValidator(normal_protected_tools)]
+
+
+def _absolute(value: str) -> str:
+    if not Path(value).is_absolute():
+        raise ValueError("must be an absolute directory")
+    return value
+
+
+Directory = Annotated[str, AfterValidator(_absolute)]
 
 Tier = Literal["any", "user"]
 
@@ -165,6 +184,11 @@ class Config(_Section):
     memory: Memory = _key("What is known across sessions.", factory=Memory)
     dreamer: Dreamer = _key("Upkeep of what is known.", factory=Dreamer)
     mural: Mural = _key("The memory mural.", factory=Mural)
+    project_docs_root: list[Directory] = _key(
+        "Directories below which the server reads a project's documents when the host sends none.",
+        factory=list,
+        tier="user",
+    )
     smart_drops: bool = _key("Reclaim tool calls that a later one supersedes.", True)
     temporal_awareness: bool = _key("Markers for gaps over 5 minutes; dates on compartments.", True)
     fail_closed_blocking: bool = _key(

@@ -81,6 +81,7 @@ def prepare(
         model_key=request.model,
         system_hash=head.system_hash,
         tool_fingerprint=head.tool_fingerprint,
+        host_compaction_ms=head.host_compaction_ms,
         canonical=settings.canonical_model,
     )
     cause = due(before, head.source, budgets, signals)

@@ -50,11 +50,12 @@ class HistorianFacts:
 
 @dataclass(frozen=True, slots=True)
 class HeadRequest:
-    """What the head of a session is made from.  Empty texts mean unknown on this request."""
+    """What the head of a session is made from.  Empty texts and 0 mean unknown on this request."""
 
     source: HeadSource
     system_hash: str = ""
     tool_fingerprint: str = ""
+    host_compaction_ms: int = 0  # when the host's own compaction was finished
 
 
 @dataclass(frozen=True, slots=True)

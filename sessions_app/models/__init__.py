@@ -1,6 +1,7 @@
 """The models of this app, one file per idea."""
 
 from sessions_app.models.compartment import Compartment, CompartmentEvent, M0Mutation
+from sessions_app.models.directive import Directive
 from sessions_app.models.head import HeadState
 from sessions_app.models.host_key import HostKey
 from sessions_app.models.message import RawMessage, ServedForm
@@ -12,6 +13,7 @@ from sessions_app.models.tag import PendingDrop, Tag
 __all__ = [
     "Compartment",
     "CompartmentEvent",
+    "Directive",
     "EventReceipt",
     "HeadState",
     "HostKey",

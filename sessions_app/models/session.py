@@ -53,6 +53,9 @@ class Session(models.Model):
     view_version = models.BigIntegerField(default=0)
     lineage = models.IntegerField(default=1)
     engine_state = models.JSONField(default=dict)
+    host_compacted = models.DateTimeField(
+        null=True, blank=True, help_text="When the host last compacted the conversation by itself."
+    )
     notices_waiting = models.BooleanField(default=False, help_text="A notice has not been offered yet.")
     last_error = models.CharField(max_length=240, blank=True, default="")
     created = models.DateTimeField(auto_now_add=True)

@@ -110,5 +110,6 @@ class Answer:
     raw_from: int | str | None = None
     chain: bytes = b""
     notices: list[dict[str, Any]] = field(default_factory=list)
+    directives: list[dict[str, Any]] = field(default_factory=list)
     replayed: str = ""  # why a last-good replay was served instead of a pass
     outcome: str = "serve"

@@ -17,9 +17,10 @@ from django.db import transaction
 from magiccontext.engine import usage
 from magiccontext.engine.request import UsageReport
 from sessions_app import models
-from sessions_app.services import lifecycle, overflow, records
+from sessions_app.services import directives, lifecycle, overflow, records
 from sessions_app.services.cache import states
 from sessions_app.services.calls import Refused
+from sessions_app.services.clock import from_ms
 from sessions_app.services.fork import fork
 from sessions_app.services.retries import Reply, Retry, answer_text
 from sessions_app.services.sessions import BadRequest, SessionKey, find
@@ -54,7 +55,9 @@ class MessageRemoved(Event):
 
 @dataclass(frozen=True, slots=True)
 class HostCompacted(Event):
-    """The host compacted the conversation by itself."""
+    """The host compacted the conversation by itself; it was done at ``completed_ms``."""
+
+    completed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class DirectiveDone(Event):
     """The host carried out a directive."""
 
     directive_id: str = ""
+    at_ms: int = 0
 
 
 Result = dict[str, Any]
@@ -134,7 +138,13 @@ def _message_removed(writing: Writing, event: MessageRemoved) -> Result:
 
 
 def _host_compacted(writing: Writing, event: HostCompacted) -> Result:
-    """The stored usage was measured on an array that will not come again (reclaim-core section 4.1)."""
+    """The stored usage was measured on an array that will not come again (reclaim-core section 4.1), and
+    the next pass folds (history-render section 5, row 12)."""
+    session, completed = writing.session, from_ms(event.completed_ms)
+    if session.host_compacted is None or session.host_compacted < completed:
+        session.host_compacted = completed
+        writing.fields.append("host_compacted")
+    directives.forget_markers(session, completed)
     writing.vars = replace(
         writing.vars,
         usage_mid="",
@@ -159,7 +169,8 @@ def _switched_away(writing: Writing, event: SwitchedAway) -> Result:
 
 
 def _directive_done(writing: Writing, event: DirectiveDone) -> Result:
-    return ignored("unknown directive")
+    undone = directives.done(writing.session, event.directive_id, from_ms(event.at_ms))
+    return ignored(undone) if undone else applied()
 
 
 APPLY: dict[type[Event], Callable[[Writing, Any], Result]] = {

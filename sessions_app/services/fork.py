@@ -40,6 +40,7 @@ NOT_EMPTY = "destination-not-empty: this session has tags or summaries of its ow
 
 COPIED_COLUMNS = (
     "role", "project", "model", "context_limit", "usable_limit", "threshold", "capabilities",
+    "host_compacted",
 )  # fmt: skip
 
 

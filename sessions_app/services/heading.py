@@ -24,8 +24,9 @@ from magiccontext.engine.request import HeadRequest
 from magiccontext.engine.state import SessionState
 from memory_app.models import ProjectState
 from sessions_app import models
-from sessions_app.services import head_source
+from sessions_app.services import head_source, project_docs
 from sessions_app.services.calls import TransformCall
+from sessions_app.services.clock import to_ms
 from sessions_app.services.head_source import Options
 from sessions_app.services.sessions import SessionKey, known_project, project_identity
 
@@ -93,7 +94,7 @@ def request_for(
     compaction = current.compaction.enabled and current.enabled
     if not current.enabled or (subagent and compaction):
         return None, 0
-    options = _options(current, call, compaction)
+    options = _options(current, session, call, compaction)
     identity = project_identity(call.project)
     if session is not None and session.project is not None:
         identity = session.project.identity
@@ -105,11 +106,28 @@ def request_for(
         source = head_source.read(row, options, identity)
         if session is not None:
             sources.put(session.pk, stamp, options, source)
-    return HeadRequest(source, _system_hash(call.system), _fingerprint(call)), revision
+    compacted = session.host_compacted if session is not None else None
+    request = HeadRequest(
+        source, _system_hash(call.system), _fingerprint(call), 0 if compacted is None else to_ms(compacted)
+    )
+    return request, revision
 
 
-def _options(current: Config, call: TransformCall, compaction: bool) -> Options:
-    docs = (call.project or {}).get("docs") or {}
+def _documents(current: Config, session: models.Session | None, call: TransformCall) -> ProjectDocs:
+    """The texts the host sent, else those of the project's directory where the server may read it."""
+    member = call.project or {}
+    sent = member.get("docs") or {}
+    if sent or not current.dreamer.inject_docs:
+        return ProjectDocs(tuple(sorted(sent.items())))
+    directory = str(member.get("directory") or "")
+    if not directory and session is not None and session.project is not None:
+        directory = session.project.directory
+    return ProjectDocs(project_docs.read(directory, current.project_docs_root))
+
+
+def _options(
+    current: Config, session: models.Session | None, call: TransformCall, compaction: bool
+) -> Options:
     return Options(
         memory_enabled=current.memory.enabled,
         inject_docs=current.dreamer.inject_docs,
@@ -117,7 +135,7 @@ def _options(current: Config, call: TransformCall, compaction: bool) -> Options:
         temporal_awareness=current.temporal_awareness,
         images_accepted=bool(call.capabilities.get("images")),
         compaction_on=compaction,
-        docs=ProjectDocs(tuple(sorted(docs.items()))),
+        docs=_documents(current, session, call),
     )
 
 

@@ -29,7 +29,7 @@ from magiccontext.engine.wire import codec_for
 from magiccontext.engine.wire.base import Codec
 from magiccontext.engine.wire.spans import InvalidJson
 from sessions_app import models
-from sessions_app.services import heading, last_good, overflow, receipts, records, store
+from sessions_app.services import directives, heading, last_good, overflow, receipts, records, store
 from sessions_app.services.cache import states
 from sessions_app.services.calls import Answer, PassSummary, Refused, TransformCall
 from sessions_app.services.clock import from_ms
@@ -66,7 +66,9 @@ def transform(key: SessionKey, call: TransformCall) -> Answer:
     plain = _undecorated(codec, call.messages)
     digests = [digest_of(bare) for bare in plain]
     with states.turn((key.owner.pk, key.harness, key.sid)):
-        return _serialised(key, call, codec, plain, digests)
+        answer = _serialised(key, call, codec, plain, digests)
+        answer.directives = _offer_directives(key, call)
+    return answer
 
 
 def _codec(call: TransformCall) -> Codec:
@@ -189,7 +191,9 @@ def _attempt(
 
     now = from_ms(call.at_ms)
     milliseconds = (time.perf_counter() - started) * 1000
-    session, record = _write(lambda: _commit(key, session, state, call, result, revision, now, milliseconds))
+    session, record = _write(
+        lambda: _commit(key, session, state, call, codec, result, revision, now, milliseconds)
+    )
     if result.outcome is Outcome.REFUSE:
         states.forget(session.pk)
         raise Refused("context_refused", f"{result.ending.text} ({result.ending.code})")
@@ -275,6 +279,7 @@ def _commit(
     session: models.Session | None,
     state: SessionState,
     call: TransformCall,
+    codec: Codec,
     result: PassResult,
     revision: int,
     now: datetime,
@@ -306,6 +311,7 @@ def _commit(
             result.changes.vars = vars
             store.save(session, state, result.changes, now)
             heading.store(session, result.changes)
+            directives.drain(session, state, result.changes, call, codec, now)
         records.write_usage(session, call, now)
         if result.outcome is not Outcome.FAULT:
             records.write_session(session, call, result, vars, now)
@@ -318,6 +324,14 @@ def _offer_notices(session: models.Session, now: datetime) -> list[dict[str, Any
     """Notices to go with an answer.  The pass is committed: a busy database only postpones them."""
     try:
         return records.offer_notices(session, now)
+    except (OperationalError, InterfaceError):
+        return []
+
+
+def _offer_directives(key: SessionKey, call: TransformCall) -> list[dict[str, Any]]:
+    """What the host still has to do.  A busy database postpones it to the next answer."""
+    try:
+        return directives.offered(key, call)
     except (OperationalError, InterfaceError):
         return []
 

@@ -32,7 +32,7 @@ $(READY): requirements-dev.lock Makefile
 	@touch $@
 
 demo: $(READY)
-	$(BIN)/python manage.py demo $(if $(SESSION),--session $(SESSION)) $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT))
+	$(BIN)/python manage.py demo $(if $(SESSION),--session "$$SESSION") $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT))
 
 serve: $(READY)
 	$(BIN)/python manage.py serve $(if $(PORT),--port $(PORT))

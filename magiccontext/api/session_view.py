@@ -49,8 +49,10 @@ class SessionView(APIView):
 
     def retry(self, request: Request, body: bytes) -> Retry:
         """The identity of this request: the same key with another body, or at another address, conflicts."""
-        digest = hashlib.sha256(request.path_info.encode() + b"\0" + body).digest()
-        return Retry(request.user, self.idempotency_key(request), digest)
+        key = self.idempotency_key(request)
+        # Without a key nothing is compared, and big bodies are not hashed.
+        digest = hashlib.sha256(request.path_info.encode() + b"\0" + body).digest() if key else b""
+        return Retry(request.user, key, digest)
 
     def replied(self, retry: Retry, work: Callable[[], Reply]) -> HttpResponse:
         """The answer of ``work``, or the first one this request got."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ from magiccontext.api.usage import Usage
 from magiccontext.engine.toolnames import is_reduce_tool
 from magiccontext.engine.wire import FORMATS
 from sessions_app.services.calls import Answer, LastSent, SyncBase, TransformCall
+from sessions_app.services.retries import Retry
 from sessions_app.services.transform import transform
 
 ModelKey = msgspec.Meta(min_length=1, max_length=255)
@@ -75,7 +75,7 @@ def _clean(value: str, field: str) -> str:
     return value
 
 
-def read_call(body: bytes, *, replay_scope: bool, idempotency_key: str) -> tuple[TransformCall, bytes | None]:
+def read_call(body: bytes, retry: Retry, *, replay_scope: bool) -> tuple[TransformCall, bytes | None]:
     """The call in a request body, and its raw ``system``.  Raises ``invalid_params`` naming the member."""
     envelope = Envelope(body)
     purpose = envelope.get("purpose", Literal["turn", "utility"], "turn")
@@ -128,8 +128,8 @@ def read_call(body: bytes, *, replay_scope: bool, idempotency_key: str) -> tuple
         else None,
         provider_error=envelope.get("provider_error", str | dict[str, Any]),
         sync=_sync(envelope),
-        idempotency_key=idempotency_key,
-        body_digest=hashlib.sha256(body).digest() if idempotency_key else b"",
+        idempotency_key=retry.key,
+        body_digest=retry.digest,
         want_edits=envelope.get("answer", Literal["messages", "edits"], "messages") == "edits",
     )
     return call, envelope.members.get("system")
@@ -220,9 +220,7 @@ class TransformView(SessionView):
         key = self.session_key(request, harness, sid)
         body = read_bytes(request._request, TRANSFORM_LIMIT)
         call, system = read_call(
-            body,
-            replay_scope=request.auth.has_scope("replay"),
-            idempotency_key=self.idempotency_key(request),
+            body, self.retry(request, body), replay_scope=request.auth.has_scope("replay")
         )
         answer = self.guarded(lambda: transform(key, call))
         return HttpResponse(answer_bytes(answer, system), content_type="application/json")

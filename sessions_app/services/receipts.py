@@ -9,12 +9,13 @@ from sessions_app.services.calls import Refused, TransformCall
 
 
 def find(owner: Any, key: str, digest: bytes) -> models.RequestReceipt | None:
-    """The receipt of an earlier request with this key.  Raises Refused when its body was another one."""
+    """The receipt of an earlier request with this key.  Raises Refused when it was another request's."""
     receipt = models.RequestReceipt.objects.filter(owner=owner, key=key).select_related("pass_record").first()
     if receipt is not None and bytes(receipt.body_digest) != digest:
         raise Refused(
             "idempotency_conflict",
-            "This Idempotency-Key was used with another body. Send the request with a key of its own.",
+            "This Idempotency-Key was used with another body or at another address. Send the request with a "
+            "key of its own.",
         )
     return receipt
 

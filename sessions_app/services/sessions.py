@@ -15,7 +15,8 @@ from memory_app.models import Project
 from sessions_app import models
 from sessions_app.models.session import HARNESS_ALIASES, HARNESSES
 
-_SID = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,255}")
+# An address whose percent-escapes are no UTF-8 is decoded with U+FFFD: different ids would become one.
+_SID = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff\ufffd]{1,255}")
 
 
 class BadRequest(ValueError):
@@ -42,7 +43,9 @@ class SessionKey:
         if harness not in HARNESSES:
             raise BadRequest("harness", f"unknown harness; known are {', '.join(HARNESSES)}")
         if not _SID.fullmatch(sid):
-            raise BadRequest("session", "a session id has 1 to 255 characters and no control characters")
+            raise BadRequest(
+                "session", "a session id is UTF-8 of 1 to 255 characters, no control characters and no U+FFFD"
+            )
         return cls(owner, harness, sid)
 
     @property

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+
+import pytest
 
 from sessions_app import models
 from sessions_app.services.cache import states
@@ -59,3 +62,16 @@ def test_an_identical_request_without_a_key_changes_no_byte(caller: Caller) -> N
     assert caller.slices(again) == caller.slices(first)
     assert again.json()["view_version"] == first.json()["view_version"]
     assert json.loads(again.content)["pass"]["level"] == "defer"
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_key_belongs_to_the_session_it_was_used_for(caller: Caller, exists: bool) -> None:
+    """The same bytes to another session are another request: neither its answer nor a busy storage."""
+    messages = exchange(2)
+    caller.transform(messages, headers=KEY)
+    other = replace(caller, sid="s2")
+    if exists:
+        other.transform(messages)
+    answer = other.transform(messages, headers=KEY)
+    assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_conflict")
+    assert models.Pass.objects.filter(session__sid="s2").count() == int(exists)

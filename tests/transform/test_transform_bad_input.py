@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -261,3 +262,8 @@ def test_errors_never_quote_the_body(caller: Caller) -> None:
         [{"role": "user", "content": [{"type": "text", "text": {"secret": "hunter2"}}]}]
     )
     assert "hunter2" not in json.dumps(answer.json())
+
+
+def test_an_id_that_was_no_utf8_does_not_become_another_session(caller: Caller) -> None:
+    """The ASGI server decodes every such byte of an address to U+FFFD: `%ff` and `%fe` would be one id."""
+    refused(replace(caller, sid="a%ef%bf%bd").transform([prompt()]), "session")

@@ -93,6 +93,7 @@ def _serialised(
 ) -> Answer:
     started = time.perf_counter()
     reported = call.provider_error is None
+    overtaken = ""
     for _ in range(RECOMPUTE_AT_MOST):
         session = find(key)
         if call.idempotency_key:
@@ -107,12 +108,15 @@ def _serialised(
         state = states.get(session) if session is not None else _unseen(call)
         try:
             return _attempt(key, session, state, call, codec, plain, digests, started)
-        except _Overtaken:
+        except _Overtaken as error:
+            overtaken = str(error) or "another writer committed first"
             continue
         except _Busy:
             break
     else:
-        logger.warning("session %s/%s: overtaken %d times", key.harness, key.sid, RECOMPUTE_AT_MOST)
+        logger.warning(
+            "session %s/%s: overtaken %d times, last: %s", key.harness, key.sid, RECOMPUTE_AT_MOST, overtaken
+        )
     return _without_writing(find(key), call, codec, plain, digests, "storage_busy")
 
 
@@ -266,7 +270,8 @@ def _write(commit: Callable[[], T]) -> T:
         try:
             return commit()
         except IntegrityError as error:
-            raise _Overtaken from error
+            # A race that was lost, unless it stays: the caller reports it when computing again did not help.
+            raise _Overtaken(str(error)) from error
         except (OperationalError, InterfaceError) as error:
             if wait is None:
                 raise _Busy from error

@@ -18,8 +18,8 @@ IMAGE_TOKENS = 1_500
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`texts`: the user's own text blocks; `outputs`: the text of each tool result, in the order of
-    `results`; `tags`: tag numbers at the front of tool results (reclaim-core section 1.4).
+    """`texts`: what the speaker said, block by block; `outputs`: the text of each tool result, in the order
+    of `results`; `tags`: tag numbers at the front of tool results (reclaim-core section 1.4).
 
     `prompt`: everything in the message that is text to the model, as one string; `media`: images and files.
     """
@@ -36,7 +36,12 @@ class Facts:
     @property
     def is_prompt(self) -> bool:
         """A message in which only the user speaks: a conversation may start here."""
-        return self.role == "user" and bool(self.texts or self.media) and not self.results
+        return self.from_user and not self.results
+
+    @property
+    def from_user(self) -> bool:
+        """A message in which the user says something, be it beside tool results."""
+        return self.role == "user" and bool(self.texts or self.media)
 
 
 def facts_of(raw: bytes) -> Facts:
@@ -47,7 +52,7 @@ def facts_of(raw: bytes) -> Facts:
     role: str = message["role"]
     content = message.get("content")
     if isinstance(content, str):
-        return Facts(role, texts=(content,) if role == "user" else (), prompt=content)
+        return Facts(role, texts=(content,), prompt=content)
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
         raise ValueError("the content of a message is text or a list of blocks")
     calls: list[str] = []
@@ -61,8 +66,7 @@ def facts_of(raw: bytes) -> Facts:
         kind = block.get("type")
         if kind == "text":
             prompt.append(str(block.get("text", "")))
-            if role == "user":
-                texts.append(prompt[-1])
+            texts.append(prompt[-1])
         elif kind == "tool_use":
             calls.append(str(block.get("id", "")))
             prompt.append(f"{block.get('name', '')} {encode(block.get('input')).decode()}")

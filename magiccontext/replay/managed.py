@@ -3,12 +3,15 @@
 The client behaves as a host: it sends the messages it holds, takes what comes back as what goes to the model,
 and reports usage with its next request. That usage is what the answer would have cost (the returned messages
 through the cache model, plus the constant front), never what the recording says. Messages are hashed here.
+
+Where compartments were prepared, they are published before the call they are meant for, as a historian would
+that runs beside the session.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,21 +19,26 @@ import httpx
 import msgspec
 
 from magiccontext.replay.agent import ReducingAgent, drop_argument
+from magiccontext.replay.compartments import Publication
 from magiccontext.replay.cost import Charge, Slice, output_tokens
+from magiccontext.replay.head import Head, escaped, read_head
+from magiccontext.replay.history import History, check_tail, live_from
 from magiccontext.replay.ledger import Ledger
 from magiccontext.replay.policies import Request, Session
+from magiccontext.replay.problems import Problem
 from magiccontext.replay.transcript import Call
 from magiccontext.replay.verify import (
     EXECUTE_THRESHOLD,
     Evidence,
-    Problem,
     Sent,
     check_conversation,
     check_fresh_results,
     check_front,
-    check_user_texts,
 )
 from magiccontext.replay.wire import Answer, ApiClient, Refusal, ServerGoneError, rfc3339
+
+HISTORY_SHARE = 0.15
+"""History budget as a share of the execute threshold (history-render section 4)."""
 
 TOOLS: tuple[dict[str, Any], ...] = (
     {
@@ -51,6 +59,7 @@ class PlayOptions:
     """`reduce`: age in calls after which the agent marks a tool result, None for never. `sync`: send only
     what is new. `output_limit`: reported to the server and taken off the window, None to report none.
     `run` tells sessions of one transcript apart. `threshold`: the server's execute threshold in percent.
+    `publications`: prepared compartments by the call before which they are published.
     """
 
     lifetime_ms: Callable[[str], float]
@@ -59,17 +68,23 @@ class PlayOptions:
     sync: bool = False
     output_limit: int | None = None
     threshold: float = EXECUTE_THRESHOLD
+    publications: Sequence[Publication] = ()
 
 
 @dataclass(slots=True)
 class Played:
-    """What a run found: its problems, and how the passes went (level -> count)."""
+    """What a run found: its problems, and how the passes went (level -> count).
+
+    `published`: compartments; `first_summary`: the call whose answer was the first to show one of them.
+    """
 
     session_id: str
     problems: list[Problem] = field(default_factory=list)
     levels: dict[str, int] = field(default_factory=dict)
     full_syncs: int = 0
     tool_calls: int = 0
+    published: int = 0
+    first_summary: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +131,10 @@ class _Player:
         self.api = ApiClient(client, self.result.session_id)
         self.agent = ReducingAgent(options.reduce) if options.reduce is not None else None
         self.last: _Last | None = None
-        self.held = self.rendered = False
+        self.held = False
+        self.history = History()
+        self.live = 0
+        self.due = {publication.at_call: publication for publication in options.publications}
         self.tools = [msgspec.Raw(tool) for tool in transcript.tools]
         self.tools += [msgspec.Raw(msgspec.json.encode(tool)) for tool in TOOLS]
         book = session.book
@@ -124,6 +142,7 @@ class _Player:
         self.system_tokens = book.text_tokens(transcript.system.decode()) if transcript.system else 0
 
     def play(self, call: Call) -> None:
+        self._publish(call)
         answer = self._ask(call)
         if isinstance(answer, Refusal):
             self.ledger.refusals += 1
@@ -132,6 +151,20 @@ class _Player:
         elif answer is not None:
             self._take(call, answer)
             self._reduce(call)
+
+    def _publish(self, call: Call) -> None:
+        publication = self.due.get(call.index)
+        if publication is None:
+            return
+        rows = publication.compartments
+        key = f"{self.result.session_id}-publish-{call.index}"
+        refused = self.api.publish(key, [row.as_json() for row in rows])
+        if refused is not None:
+            detail = f"{refused.status} {refused.code}: {refused.detail}"
+            self.result.problems.append(Problem("publish_failed", call.index, detail))
+            return
+        self.history.publish(rows)
+        self.result.published += len(rows)
 
     def _ask(self, call: Call) -> Answer | Refusal | None:
         body = self._body(call)
@@ -190,18 +223,24 @@ class _Player:
         except (ValueError, RecursionError) as error:
             problems.append(Problem("bad_answer", call.index, str(error)))
             return
-        sent = Sent(digests, answer.system)
         evidence = self._evidence(call)
         facts = [book.facts(digest) for digest in digests]
         raw = [book.facts(part.digest) for part in self.session.slices[: call.messages]]
+        # A user may quote a head; the transcript's own first message is never one.
+        head = read_head(facts) if facts and facts[0] is not raw[0] else None
+        sent = Sent(digests, answer.system, head)
         problems += check_front(
             call.index, self.last.sent if self.last else None, sent, answer.report, evidence
         )
         problems += check_conversation(call.index, facts)
-        problems += check_user_texts(call.index, raw, facts)
+        problems += self.history.show(call.index, head)
+        tail = facts[2:] if head is not None else facts
+        if answer.report.get("level") != "defer":
+            self.live = live_from(raw)
+        problems += check_tail(call.index, raw, tail, self.history.covered(head), self.live)
         problems += check_fresh_results(call.index, raw, facts)
         problems += _faults(call.index, answer)
-        self._remember(answer, evidence)
+        self._remember(call, answer, evidence)
         counted, billed = output_tokens(self.session.transcript, call, book)
         level = str(answer.report.get("level"))
         model = self.session.model_of(call)
@@ -237,16 +276,35 @@ class _Player:
             queued=len(self.agent.outstanding) if self.agent is not None else 0,
             subagent=self.session.transcript.subagent,
             held=self.held,
-            rendered=self.rendered,
+            rendered=last.sent.head is not None,
+            unserved=self.history.unserved,
+            overweight=self._overweight(last.sent.head, usable),
         )
 
-    def _remember(self, answer: Answer, evidence: Evidence) -> None:
+    def _overweight(self, head: Head | None, usable: int) -> bool:
+        """The pressure backstop on the m[1] that is due (history-render section 5).
+
+        The server renders dates and counts in calibrated tokens; a tenth is allowed for the first, a third
+        for the second.
+        """
+        if head is None:
+            return False
+        count = self.session.book.text_tokens
+        news = [
+            f"## {row.start}-{row.end} · {escaped(row.title)}\n{escaped(row.p1)}"
+            for row in self.history.news(head)
+        ]
+        m0, m1 = count(head.m0), count("\n\n".join(news))
+        budget = usable * self.options.threshold / 100 * HISTORY_SHARE
+        return m1 > 0.2 * budget * 2 / 3 or (m0 >= 500 and m1 > 0.15 * m0 * 0.9)
+
+    def _remember(self, call: Call, answer: Answer, evidence: Evidence) -> None:
         if answer.report.get("level") != "defer":
             self.held = False
         elif evidence.any_cause:
             self.held = True
-        if "first_render" in (answer.report.get("reasons") or ()):
-            self.rendered = True
+        if self.history.served and self.result.first_summary is None:
+            self.result.first_summary = call.index
 
     def _front(self, system: bytes | None) -> Slice:
         """Tools and system as the model gets them: the recorded front, our tools, what the answer added."""

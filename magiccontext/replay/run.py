@@ -9,13 +9,14 @@ from typing import Any
 
 import httpx
 
+from magiccontext.replay.compartments import Publication
 from magiccontext.replay.ledger import Ledger, Totals
 from magiccontext.replay.lifetime import lifetime_ms
 from magiccontext.replay.managed import Played, PlayOptions, play
 from magiccontext.replay.policies import POLICIES, Session
+from magiccontext.replay.problems import Problem
 from magiccontext.replay.tokens import Counter, MessageBook
 from magiccontext.replay.transcript import Transcript
-from magiccontext.replay.verify import Problem
 
 MANAGED = "managed"
 POLICY_NAMES = (*POLICIES, MANAGED)
@@ -51,6 +52,14 @@ class SessionResult:
         """What makes the run fail; the other policies cannot fail, they are only measured."""
         return self.played.problems if self.played is not None else []
 
+    @property
+    def largest_with_summaries(self) -> int | None:
+        """Largest prompt of the managed policy from the first answer on that showed a compartment."""
+        if self.played is None or self.played.first_summary is None:
+            return None
+        rows = self.ledgers[MANAGED].rows
+        return max(row.charge.prompt_tokens for row in rows if row.call >= self.played.first_summary)
+
     def totals(self) -> dict[str, Totals]:
         return {policy: ledger.totals() for policy, ledger in self.ledgers.items()}
 
@@ -77,6 +86,9 @@ class SessionResult:
             "levels": played.levels if played else {},
             "tool_calls": played.tool_calls if played else 0,
             "full_syncs": played.full_syncs if played else 0,
+            "published": played.published if played else 0,
+            "first_summary": played.first_summary if played else None,
+            "largest_with_summaries": self.largest_with_summaries,
             "problems": [
                 {"code": problem.code, "call": problem.call, "detail": problem.detail}
                 for problem in self.problems
@@ -91,8 +103,12 @@ def replay(
     counter: Counter,
     client: httpx.Client | None,
     on_call: Callable[[str], None] = lambda policy: None,
+    publications: Sequence[Publication] = (),
 ) -> SessionResult:
-    """Play one transcript; `client` is needed for the managed policy. `on_call` is told each call played."""
+    """Play one transcript; `client` is needed for the managed policy. `on_call` is told each call played.
+
+    `publications` are what a historian would have published; only the managed policy has a use for them.
+    """
     session = Session.measured(transcript, MessageBook(counter), options.limit, options.model)
     ledgers: dict[str, Ledger] = {}
     played: Played | None = None
@@ -102,7 +118,12 @@ def replay(
             if client is None:
                 raise ValueError("the managed policy needs a server")
             play_options = PlayOptions(
-                lifetime_ms, secrets.token_hex(3), options.reduce, options.sync, options.output_limit
+                lifetime_ms,
+                secrets.token_hex(3),
+                options.reduce,
+                options.sync,
+                options.output_limit,
+                publications=publications,
             )
             played = play(session, client, ledger, play_options, lambda: on_call(MANAGED))
         else:

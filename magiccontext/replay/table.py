@@ -68,6 +68,15 @@ def show(result: SessionResult, console: Console) -> None:
     console.print(table)
     for note in transcript.notes:
         console.print(Text(f"  note: {note}"))
+    largest = result.largest_with_summaries
+    if result.played is not None and largest is not None:
+        console.print(
+            Text(
+                f"  {result.played.published} compartments published, first shown at call "
+                f"{result.played.first_summary}; largest prompt from there on {largest:,} "
+                f"({largest / result.limit:.1%} of the window)"
+            )
+        )
     _show_problems(result, console)
 
 

@@ -1,47 +1,38 @@
 """Checks an answer of the server without believing it (design section 11).
 
-Four questions, each a function of plain values: is the array a conversation a provider accepts, is everything
-in it that may not be missing, does its front equal what was sent before, and if not, does a reason given for
-it follow from the transcript? The last one is the point: a server may say what it likes, but an idle gap, a
-changed model, a usage above the threshold or a queued drop are facts of the recording and of what was really
-sent, and are computed from those.
+Questions, each a function of plain values: is the array a conversation a provider accepts, are the newest
+results in it, does its front equal what was sent before, and if not, does a reason given for it follow from
+the transcript? The last one is the point: a server may say what it likes, but an idle gap, a changed model, a
+usage above the threshold, a queued drop or a publication of ours are facts of the recording and of what was
+really sent, and are computed from those. What a head may stand for is the question of `history`.
 
 `REASONS` is the whole table of what may change bytes that were already sent. What is not in it is no reason.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from magiccontext.replay.cost import common_front
 from magiccontext.replay.facts import Facts
+from magiccontext.replay.head import Head
+from magiccontext.replay.problems import Problem
+from magiccontext.replay.tail import LEADING_TAGS
 
 LEVELS = ("defer", "soft_plus", "soft", "hard")
 EXECUTE_THRESHOLD = 65.0
 EMERGENCY = 95.0
-LEADING_TAGS = re.compile("(?:§\\d+§ ?)+")
-INJECTED = re.compile("<system-reminder>.*?</system-reminder>|<!--.*?-->", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that must not happen in a run; any of them makes it fail."""
-
-    code: str
-    call: int
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What went to the provider: digests of the messages, and the system prompt as it was returned."""
+    """What went to the provider: digests of the messages, the system prompt as it was returned, the head."""
 
     digests: Sequence[bytes]
     system: bytes | None
+    head: Head | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +41,9 @@ class Evidence:
 
     `percentage`: prompt tokens of the last answered call in percent of the usable window, 0 after a change of
     model (reclaim-core section 4.1). `queued`: tags our agent marked that are still on the wire. `held`: a
-    call since the last rebuild had a reason and was answered with a defer. `rendered`: a first head was
-    already served.
+    call since the last rebuild had a reason and was answered with a defer. `rendered`: a head was already
+    served. `unserved`: compartments we published that no answer has shown. `overweight`: with them, m[1] is
+    too large beside m[0] or the history budget (history-render section 5, pressure backstop).
     """
 
     idle: bool = False
@@ -62,6 +54,8 @@ class Evidence:
     subagent: bool = False
     held: bool = False
     rendered: bool = False
+    unserved: int = 0
+    overweight: bool = False
 
     @property
     def force(self) -> bool:
@@ -84,7 +78,8 @@ REASONS: dict[str, Callable[[Evidence], bool]] = {
     "queued_drops": lambda e: e.execute and e.queued > 0,
     "subagent_execute": lambda e: e.subagent and e.execute,
     "model_change": lambda e: e.model_changed,
-    "m1_delta": lambda e: e.execute,
+    "m1_delta": lambda e: (e.execute or e.force) and e.unserved > 0,
+    "pressure_refold": lambda e: e.overweight,
     "first_render": lambda e: not e.rendered,
     "hold_release": lambda e: e.held,
     # A replay never sends these: its system, tools and project are constant, and no person flushes.
@@ -98,6 +93,9 @@ REASONS: dict[str, Callable[[Evidence], bool]] = {
 
 RIDES = frozenset({"pressure_refold"})
 """Reasons that never open a rebuild and only join one (history-render section 5)."""
+
+FOLDS = frozenset({"first_render", "ttl_idle", "model_change", "pressure_refold"})
+"""The only reasons for which m[0] may differ, of those a replay can bring about."""
 
 
 def check_front(
@@ -115,31 +113,48 @@ def check_front(
     permitted = report.get("permitted")
     if permitted in LEVELS and LEVELS.index(level) > LEVELS.index(permitted):
         problems.append(Problem("engine_fault", call, f"level {level} above the permitted {permitted}"))
+    if evidence.subagent and now.head is not None:
+        problems.append(Problem("head_in_subagent", call, "a subagent has no head"))
     if before is None:
         return problems
+    expected, where = _change(before, now)
+    if expected != level:
+        problems.append(
+            Problem("defer_changed_bytes", call, where)
+            if level == "defer"
+            else Problem("wrong_level", call, f"{level} reported, but {where}: {expected}")
+        )
+    if expected == "defer" or level == "defer":
+        return problems
+    return problems + _explained(call, expected, where, [str(reason) for reason in reasons], evidence)
+
+
+def _change(before: Sent, now: Sent) -> tuple[str, str]:
+    """The level the bytes show (design section 3), and where what was sent before first differs."""
+    old, new = before.head, now.head
+    if (old.m0 if old else None) != (new.m0 if new else None):
+        return "hard", "m[0] differs"
+    if old is not None and new is not None and old.m1 != new.m1:
+        return "soft", "m[1] differs"
     common = common_front(before.digests, now.digests)
-    changed = common < len(before.digests)
-    where = f"message {common} of {len(before.digests)} already sent"
     if before.system != now.system:
-        changed, where = True, "the system prompt"
-    if not changed:
-        if level != "defer":
-            problems.append(
-                Problem("wrong_level", call, f"{level} reported, but nothing sent before changed")
-            )
-        return problems
-    if level == "defer":
-        problems.append(Problem("defer_changed_bytes", call, where))
-        return problems
-    return problems + _explained(call, where, [str(reason) for reason in reasons], evidence)
+        return "soft_plus", "the system prompt differs"
+    if common < len(before.digests):
+        return "soft_plus", f"message {common} of {len(before.digests)} already sent differs"
+    return "defer", "nothing sent before differs"
 
 
-def _explained(call: int, where: str, reasons: list[str], evidence: Evidence) -> list[Problem]:
-    opening = [reason for reason in reasons if reason not in RIDES]
-    if not opening:
-        return [Problem("unexplained_bust", call, f"{where}, no reason given")]
+def _explained(call: int, level: str, where: str, reasons: list[str], evidence: Evidence) -> list[Problem]:
     problems = []
-    for reason in opening:
+    if not RIDES.issuperset(reasons):
+        folds = FOLDS.intersection(reasons)
+        if level == "hard" and not folds:
+            problems.append(Problem("unexplained_fold", call, f"{where}: {', '.join(reasons)}"))
+        elif level == "soft" and not folds and not evidence.unserved:
+            problems.append(Problem("unexplained_refresh", call, f"{where}, nothing new was published"))
+    else:
+        problems.append(Problem("unexplained_bust", call, f"{where}, no reason given"))
+    for reason in reasons:
         bears_out = REASONS.get(reason)
         if bears_out is None:
             problems.append(Problem("unknown_reason", call, f"{where}: {reason}"))
@@ -149,7 +164,8 @@ def _explained(call: int, where: str, reasons: list[str], evidence: Evidence) ->
                     "unjustified_reason",
                     call,
                     f"{where}: {reason}, but idle={evidence.idle} model_changed={evidence.model_changed} "
-                    f"usage={evidence.percentage:.1f}% queued={evidence.queued}",
+                    f"usage={evidence.percentage:.1f}% queued={evidence.queued} "
+                    f"unserved={evidence.unserved} overweight={evidence.overweight}",
                 )
             )
     return problems
@@ -185,40 +201,6 @@ def check_conversation(call: int, messages: Sequence[Facts]) -> list[Problem]:
 
 def _unanswered(call: int, number: int, ids: set[str]) -> list[Problem]:
     return [Problem("orphan_call", call, f"before message {number}: call {name}") for name in sorted(ids)]
-
-
-def check_user_texts(call: int, raw: Sequence[Facts], sent: Sequence[Facts]) -> list[Problem]:
-    """Whether everything the user said is in the array, in order (hosts section 2.2 item 7).
-
-    Tag prefixes may be added, injected host notices may leave (reclaim-core section 6.1).
-    """
-    said = [text for message in sent if message.role == "user" for text in message.texts]
-    cores = [_core(text) for text in said]
-    position = 0
-    problems = []
-    for number, message in enumerate(raw):
-        if message.role != "user":
-            continue
-        for text in message.texts:
-            wanted = _core(text)
-            if not wanted:
-                continue
-            found = next((i for i in range(position, len(cores)) if _holds(cores[i], wanted)), None)
-            if found is None:
-                problems.append(Problem("user_text_missing", call, f"raw message {number}: {wanted[:60]!r}"))
-            else:
-                position = found + 1
-    return problems
-
-
-def _holds(core: str, wanted: str) -> bool:
-    """Markers may stand before what the user said, hints behind it."""
-    return core.startswith(wanted) or core.endswith(wanted)
-
-
-@lru_cache(maxsize=8192)
-def _core(text: str) -> str:
-    return INJECTED.sub("", LEADING_TAGS.sub("", text, count=1)).strip()
 
 
 def check_fresh_results(call: int, raw: Sequence[Facts], sent: Sequence[Facts]) -> list[Problem]:

@@ -58,11 +58,12 @@ class ApiClient:
 
     def __init__(self, client: httpx.Client, session: str) -> None:
         self._client = client
-        self._base = f"/api/v1/sessions/custom/{session}"
+        self._session = f"custom/{session}"
+        self._base = f"/api/v1/sessions/{self._session}"
 
     def transform(self, key: str, body: dict[str, Any]) -> Answer | Refusal:
         """Raises ServerGoneError, or ValueError when a 200 answer is not what the contract says."""
-        response = self._post("transform", key, body)
+        response = self._post(f"{self._base}/transform", key, body)
         if response.status_code != 200:
             return _refusal(response)
         read, restore = decode_slices(response.content, _Body)
@@ -78,18 +79,25 @@ class ApiClient:
 
     def ctx_reduce(self, key: str, drop: str, at: str) -> str | Refusal | None:
         """Call the tool; None when it worked, the tool's own error text when it refused."""
-        response = self._post("tools/ctx_reduce", key, {"drop": drop, "call_key": key, "at": at})
+        body = {"drop": drop, "call_key": key, "at": at}
+        response = self._post(f"{self._base}/tools/ctx_reduce", key, body)
         if response.status_code != 200:
             return _refusal(response)
         answer = msgspec.json.decode(response.content)
         return str(answer.get("content")) if answer.get("is_error") else None
+
+    def publish(self, key: str, compartments: list[dict[str, Any]]) -> Refusal | None:
+        """Publish compartments of the session over the admin API; None when it worked."""
+        body = {"session": self._session, "compartments": compartments, "producer": "replay"}
+        response = self._post("/api/v1/compartments/", key, body)
+        return None if response.status_code == 201 else _refusal(response)
 
     def _post(self, path: str, key: str, body: dict[str, Any]) -> httpx.Response:
         content = msgspec.json.encode(body)
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                response = self._client.post(f"{self._base}/{path}", content=content, headers=headers)
+                response = self._client.post(path, content=content, headers=headers)
             except httpx.HTTPError as error:
                 raise ServerGoneError(f"{type(error).__name__}: {error}") from error
             if attempt == ATTEMPTS or response.status_code < 400 or _refusal(response).code not in RETRIED:

@@ -58,17 +58,25 @@ def conversation(
 
 
 class FakeServer:
-    """The transform and `ctx_reduce` calls of one session, over an in-process transport."""
+    """The calls of one session, over an in-process transport: transform, `ctx_reduce`, publications.
+
+    It has a head, folds it when the cache is lost, and takes publications into m[1] above the threshold.
+    """
 
     def __init__(self, lie: Lie | None = None) -> None:
         self.tool_error = ""
+        self.publish_error = ""
         self.lie = lie or (lambda call, answer: None)
         self.calls = 0
         self.bodies: list[Json] = []
         self.drops: list[str] = []
-        self.sent: list[Json] = []
         self.raw: list[Json] = []
-        self.covered = 0
+        self.tail: list[tuple[int, Json]] = []
+        self.known = 0
+        self.published: list[Json] = []
+        self.baseline: list[Json] = []
+        self.news: list[Json] = []
+        self.model = ""
         self.queued: list[int] = []
         self.tags: dict[str, int] = {}
 
@@ -77,6 +85,11 @@ class FakeServer:
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content)
+        if request.url.path == "/api/v1/compartments/":
+            if self.publish_error:
+                return httpx.Response(422, json={"code": "invalid_params", "detail": self.publish_error})
+            self.published.extend(body["compartments"])
+            return httpx.Response(201, json={"compartments": [], "facts": []})
         if request.url.path.endswith("/tools/ctx_reduce"):
             self.drops.append(body["drop"])
             if self.tool_error:
@@ -91,27 +104,30 @@ class FakeServer:
         self.calls += 1
         if "status" in answer:
             return httpx.Response(answer["status"], json=answer)
-        self.sent = answer["messages"]
+        self._stand_by(answer["messages"], 0 if body["subagent"] else 2)
         return httpx.Response(200, json=answer)
+
+    def _stand_by(self, sent: list[Json], head: int) -> None:
+        """What was said once is repeated in later answers, lie or not."""
+        ordinals = {id(message): ordinal for ordinal, message in self.tail}
+        self.tail, ordinal = [], 0
+        for message in sent[head:]:
+            ordinal = ordinals.get(id(message), ordinal + 1)
+            self.tail.append((ordinal, message))
 
     def _pass(self, body: Json) -> Json:
         base = body.get("sync", {}).get("base", {}).get("count", 0)
         self.raw = self.raw[:base] + body["messages"]
-        messages = [*self.sent, *(self._tagged(message) for message in self.raw[self.covered :])]
-        self.covered = len(self.raw)
-        usage, reasons = body.get("usage"), []
-        if usage and self.queued:
-            prompt = sum(usage[k] for k in usage if k.endswith("input_tokens"))
-            if prompt / body["context_limit"] >= 0.65:
-                reasons = ["queued_drops"]
-            elif _ms(body["at"]) - _ms(usage["completed_at"]) > 300_000:
-                reasons = ["ttl_expiry"]
-        if reasons:
-            messages = [self._dropped(message) for message in messages]
-            self.queued = []
-        level = "soft_plus" if reasons else "defer"
+        self.tail += [
+            (ordinal, self._tagged(message))
+            for ordinal, message in enumerate(self.raw, 1)
+            if ordinal > self.known
+        ]
+        self.known = len(self.raw)
+        level, reasons = self._rebuild(body)
+        head = [] if body["subagent"] else head_messages(self.baseline, self.news)
         return {
-            "messages": messages,
+            "messages": [*head, *(message for _, message in self.tail)],
             "system": body.get("system"),
             "pass": {"id": self.calls + 1, "level": level, "permitted": level, "reasons": reasons},
             "view_version": self.calls + 1,
@@ -119,6 +135,36 @@ class FakeServer:
             "chain": f"sha256:{len(self.raw)}",
             "notices": [],
         }
+
+    def _rebuild(self, body: Json) -> tuple[str, list[str]]:
+        """What this pass may change, changed; the level and reasons it has for that."""
+        usage = body.get("usage")
+        model, self.model = self.model, body["model"]
+        if not usage:
+            return ("defer", []) if body["subagent"] else ("hard", ["first_render"])
+        prompt = sum(usage[k] for k in usage if k.endswith("input_tokens"))
+        idle = _ms(body["at"]) - _ms(usage["completed_at"]) > 300_000
+        changed = model != body["model"]
+        full = not changed and prompt / body["context_limit"] >= 0.65
+        before = (list(self.baseline), list(self.news))
+        reasons = []
+        if changed or idle:
+            self.baseline, self.news = list(self.published), []
+            reasons = ["model_change"] if changed else ["ttl_idle", "ttl_expiry"]
+        elif full:
+            self.news = self.published[len(self.baseline) :]
+            reasons = ["m1_delta"] if self.news != before[1] else []
+        level = "hard" if self.baseline != before[0] else "soft" if self.news != before[1] else "defer"
+        if level == "defer" and not self.queued:
+            return "defer", []
+        if self.queued and (full or idle):
+            self.tail = [(ordinal, self._dropped(message)) for ordinal, message in self.tail]
+            self.queued = []
+            level = "soft_plus" if level == "defer" else level
+            reasons = reasons or ["queued_drops"]
+        cut = max((row["end"] for row in (*self.baseline, *self.news)), default=0)
+        self.tail = [(ordinal, message) for ordinal, message in self.tail if ordinal > cut]
+        return level, reasons if level != "defer" else []
 
     def _tagged(self, message: Json) -> Json:
         copy = json.loads(json.dumps(message))
@@ -135,6 +181,20 @@ class FakeServer:
             if block["type"] == "tool_result" and tag in self.queued:
                 block["content"] = f"[dropped §{tag}§]"
         return copy
+
+
+def head_messages(baseline: Sequence[Json], news: Sequence[Json]) -> list[Json]:
+    """m[0] and m[1] with these compartments at tier 1 (history-render sections 1 and 2)."""
+
+    def rows(compartments: Sequence[Json]) -> str:
+        return "\n\n".join(f"## {c['start']}-{c['end']} · {c['title']}\n{c['p1']}" for c in compartments)
+
+    m0 = f"\n{rows(baseline)}\n" if baseline else ""
+    m1 = f"\n<new-compartments>\n{rows(news)}\n</new-compartments>\n" if news else "(nothing new)"
+    return [
+        {"role": "user", "content": f"<session-history>{m0}</session-history>"},
+        {"role": "user", "content": f"<session-history-since>{m1}</session-history-since>"},
+    ]
 
 
 def _ms(text: str) -> float:

@@ -8,9 +8,11 @@ import pytest
 
 from magiccontext.replay.agent import ReducingAgent, drop_argument
 from magiccontext.replay.facts import Facts
+from magiccontext.replay.history import check_tail
 from magiccontext.replay.ledger import Ledger
 from magiccontext.replay.managed import Played, PlayOptions, play
 from magiccontext.replay.policies import Session
+from magiccontext.replay.problems import Problem
 from magiccontext.replay.tokens import MessageBook
 from magiccontext.replay.transcript import Transcript
 from magiccontext.replay.verify import (
@@ -20,11 +22,12 @@ from magiccontext.replay.verify import (
     check_conversation,
     check_fresh_results,
     check_front,
-    check_user_texts,
 )
 from tests.replay.replay_fake import FakeServer, Json, conversation, count_characters
 
 IDLE = 10 * 60
+HEAD = 2
+"""Messages of an answer before its tail."""
 
 
 def run(
@@ -51,13 +54,15 @@ def at(call: int, change: Callable[[Json], None]) -> Callable[[int, Json], None]
 
 
 def alter(index: int) -> Callable[[Json], None]:
+    """Change a byte of a message of the tail."""
+
     def change(answer: Json) -> None:
-        answer["messages"] = json.loads(json.dumps(answer["messages"]))
-        content = answer["messages"][index]["content"]
-        if isinstance(content, str):
-            answer["messages"][index]["content"] = content + " "
+        message = json.loads(json.dumps(answer["messages"][HEAD + index]))
+        if isinstance(message["content"], str):
+            message["content"] += " "
         else:
-            content[0]["text"] = content[0].get("text", "") + " "
+            message["content"][0]["text"] = message["content"][0].get("text", "") + " "
+        answer["messages"][HEAD + index] = message
 
     return change
 
@@ -80,7 +85,7 @@ def both(*changes: Callable[[Json], None]) -> Callable[[Json], None]:
 def test_an_honest_server_has_no_problems() -> None:
     played, ledger = run(FakeServer(), conversation(12))
     assert played.problems == []
-    assert played.levels == {"defer": 12}
+    assert played.levels == {"hard": 1, "defer": 11}
     totals = ledger.totals()
     assert (totals.calls, totals.hits, totals.busts) == (12, 11, {})
 
@@ -97,24 +102,20 @@ def test_an_honest_rebuild_after_an_idle_gap_is_explained_and_free() -> None:
     played, ledger = run(FakeServer(), conversation(20, gaps_s={14: IDLE}), reduce=3)
     assert played.problems == []
     totals = ledger.totals()
-    assert totals.busts == {"soft_plus: ttl_expiry": 1}
+    assert totals.busts == {"soft_plus: ttl_idle+ttl_expiry": 1}
     assert (totals.free_busts, totals.lost) == (1, 1)
 
 
 def test_an_old_byte_changed_on_a_defer_is_caught() -> None:
     played, _ = run(FakeServer(at(6, alter(1))), conversation(9))
     assert codes(played) == {"defer_changed_bytes"}
-    assert "message 1 " in played.problems[0].detail
+    assert "message 3 " in played.problems[0].detail
 
 
 @pytest.mark.parametrize("reason", sorted(REASONS))
 def test_a_rebuild_that_nothing_bears_out_is_caught(reason: str) -> None:
-    lie = both(alter(1), claim("soft_plus", reason))
-    server = FakeServer(at(6, lie))
-    # The first head may be rendered once; after that it is no reason any more.
-    earlier = FakeServer(lambda call, answer: lie(answer) if call in (5, 6) else None)
-    played, _ = run(earlier if reason == "first_render" else server, conversation(9))
-    assert codes(played) == {"unjustified_reason"}
+    played, _ = run(FakeServer(at(6, both(alter(1), claim("soft_plus", reason)))), conversation(9))
+    assert codes(played) - {"unexplained_bust"} == {"unjustified_reason"}
     assert played.problems[0].call == 6
 
 
@@ -124,13 +125,13 @@ def test_a_rebuild_without_a_reason_is_caught() -> None:
 
 
 def test_a_reason_that_only_rides_opens_nothing() -> None:
-    lie = both(alter(1), claim("hard", "pressure_refold"))
+    lie = both(alter(1), claim("soft_plus", "pressure_refold"))
     played, _ = run(FakeServer(at(6, lie)), conversation(9))
-    assert codes(played) == {"unexplained_bust"}
+    assert "unexplained_bust" in codes(played)
 
 
 def test_an_unknown_reason_is_caught() -> None:
-    lie = both(alter(1), claim("hard", "mercury_retrograde"))
+    lie = both(alter(1), claim("soft_plus", "mercury_retrograde"))
     played, _ = run(FakeServer(at(6, lie)), conversation(9, gaps_s={6: IDLE}))
     assert codes(played) == {"unknown_reason"}
 
@@ -142,8 +143,8 @@ def test_a_level_without_any_change_is_caught() -> None:
 
 def test_a_level_above_the_permitted_one_is_caught() -> None:
     def lie(answer: Json) -> None:
-        claim("hard", "ttl_expiry")(answer)
-        answer["pass"]["permitted"] = "soft"
+        claim("soft_plus", "ttl_expiry")(answer)
+        answer["pass"]["permitted"] = "defer"
 
     played, _ = run(FakeServer(at(6, both(alter(1), lie))), conversation(9, gaps_s={6: IDLE}))
     assert codes(played) == {"engine_fault"}
@@ -163,7 +164,7 @@ def test_a_dropped_user_message_is_caught() -> None:
 
 def test_a_lost_tool_result_is_caught() -> None:
     def lose(answer: Json) -> None:
-        del answer["messages"][2]
+        del answer["messages"][HEAD + 2]
 
     lie = both(lose, claim("soft_plus", "ttl_expiry"))
     played, _ = run(FakeServer(at(6, lie)), conversation(9, gaps_s={6: IDLE}))
@@ -172,7 +173,7 @@ def test_a_lost_tool_result_is_caught() -> None:
 
 def test_a_lost_tool_call_is_caught() -> None:
     def lose(answer: Json) -> None:
-        del answer["messages"][1]
+        del answer["messages"][HEAD + 1]
 
     lie = both(lose, claim("soft_plus", "ttl_expiry"))
     played, _ = run(FakeServer(at(6, lie)), conversation(9, gaps_s={6: IDLE}))
@@ -184,7 +185,7 @@ def test_a_fresh_exchange_taken_away_whole_is_caught() -> None:
         answer["messages"] = answer["messages"][:-2]
 
     played, _ = run(FakeServer(at(5, lose)), conversation(6))
-    assert codes(played) == {"fresh_result_missing"}
+    assert codes(played) == {"fresh_result_missing", "assistant_text_missing"}
 
 
 def test_an_array_that_ends_with_the_assistant_is_caught() -> None:
@@ -213,7 +214,6 @@ def test_an_answer_without_its_fields_is_caught(field: str) -> None:
     def without(body: Json) -> Json:
         answer = honest(body)
         if server.calls == 3:
-            server.sent = answer["messages"]
             return {"status": 200, **{k: v for k, v in answer.items() if k != field}}
         return answer
 
@@ -307,7 +307,8 @@ def test_reasons_follow_the_evidence() -> None:
         "queued_drops": Evidence(percentage=65.0, queued=1),
         "subagent_execute": Evidence(percentage=65.0, subagent=True),
         "model_change": Evidence(model_changed=True),
-        "m1_delta": Evidence(percentage=65.0),
+        "m1_delta": Evidence(percentage=65.0, unserved=1),
+        "pressure_refold": Evidence(overweight=True),
         "hold_release": Evidence(held=True),
         "first_render": Evidence(),
     }
@@ -316,6 +317,8 @@ def test_reasons_follow_the_evidence() -> None:
     assert not REASONS["force_band"](Evidence(percentage=84.9))
     assert not REASONS["queued_drops"](Evidence(percentage=64.9, queued=1))
     assert not REASONS["queued_drops"](Evidence(percentage=65.0))
+    assert not REASONS["m1_delta"](Evidence(percentage=65.0))
+    assert not REASONS["m1_delta"](Evidence(percentage=64.9, unserved=1))
     assert REASONS["force_band"](Evidence(percentage=92.0, threshold=90.0))
     assert not REASONS["force_band"](Evidence(percentage=91.9, threshold=90.0))
 
@@ -336,18 +339,23 @@ def test_results_may_follow_in_several_user_messages_but_only_once() -> None:
     assert {p.code for p in check_conversation(0, late)} == {"orphan_call", "orphan_result"}
 
 
+def texts(raw: list[Facts], sent: list[Facts]) -> list[Problem]:
+    """What is wrong with the texts of an answer in which no summary stands for anything."""
+    return [p for p in check_tail(0, raw, sent, set(), 0) if p.code == "user_text_missing"]
+
+
 def test_user_texts_keep_their_order_and_number() -> None:
     raw = [Facts("user", texts=("go on",)), Facts("user", texts=("stop",)), Facts("user", texts=("go on",))]
     tagged = [Facts("user", texts=(f"§{i}§ {m.texts[0]}",)) for i, m in enumerate(raw)]
-    assert check_user_texts(0, raw, tagged) == []
-    assert [p.code for p in check_user_texts(0, raw, tagged[:2])] == ["user_text_missing"]
-    assert [p.code for p in check_user_texts(0, raw, [tagged[1], tagged[0]])] == ["user_text_missing"] * 2
+    assert texts(raw, tagged) == []
+    assert [p.code for p in texts(raw, tagged[:2])] == ["user_text_missing"]
+    assert [p.code for p in texts(raw, [tagged[1], tagged[0]])] == ["user_text_missing"] * 2
 
 
 def test_an_injected_notice_may_leave_but_not_the_words_around_it() -> None:
     raw = [Facts("user", texts=("<system-reminder>be kind</system-reminder>", "do <!-- x -->it"))]
-    assert check_user_texts(0, raw, [Facts("user", texts=("do it",))]) == []
-    assert check_user_texts(0, raw, [Facts("user", texts=("it",))]) != []
+    assert texts(raw, [Facts("user", texts=("do it",))]) == []
+    assert texts(raw, [Facts("user", texts=("it",))]) != []
 
 
 def test_a_fresh_result_may_get_a_tag_and_a_hint() -> None:

@@ -3,14 +3,18 @@
 import json
 import signal
 from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import httpx
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
+from magiccontext.replay import extract
+from magiccontext.replay.compartments import CompartmentsError, Publication, load
 from magiccontext.replay.readers import READERS, read_file
 from magiccontext.replay.run import (
     DEFAULT_LIMIT,
@@ -34,7 +38,10 @@ def leave_on_signal(signum: int, frame: object) -> NoReturn:
 
 
 def play_all(
-    transcripts: dict[str, Transcript], options: RunOptions, client: httpx.Client | None
+    transcripts: dict[str, Transcript],
+    options: RunOptions,
+    client: httpx.Client | None,
+    publications: Mapping[str, Sequence[Publication]] = MappingProxyType({}),
 ) -> list[SessionResult]:
     """Play each transcript with a progress bar on stderr, and print its table on stdout when it is done."""
     results = []
@@ -46,7 +53,8 @@ def play_all(
             def on_call(policy: str, name: str = name) -> None:
                 progress.update(task, advance=1, description=f"{name[:32]} {policy}")
 
-            results.append(replay(name, transcript, options, count_many, client, on_call))
+            prepared = publications.get(name, ())
+            results.append(replay(name, transcript, options, count_many, client, on_call, prepared))
     for result in results:
         show(result, console)
     return results
@@ -71,9 +79,17 @@ class Command(BaseCommand):
             "--reduce", type=int, metavar="K", help="an agent marks tool results older than K calls"
         )
         parser.add_argument("--sync", action="store_true", help="send only what is new (delta sync)")
+        parser.add_argument(
+            "--compartments",
+            metavar="auto|FILE",
+            help="publish prepared summaries while playing: a JSON file of them, or 'auto' for extracts of "
+            "the recording itself (first lines; no historian, only to see what summaries do)",
+        )
         parser.add_argument("--json", type=Path, metavar="OUT", help="write everything, call by call")
         parser.add_argument("--url", help="a running server (default: one of its own for this run)")
-        parser.add_argument("--key", help="an API key with the scope replay, for --url")
+        parser.add_argument(
+            "--key", help="an API key with the scope replay, for --url; --compartments needs admin too"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Raises CommandError for unreadable files, a server that does not start, and failed runs."""
@@ -85,6 +101,7 @@ class Command(BaseCommand):
                 transcripts[_name(path, transcripts)] = read_file(path, options["format"])
             except (OSError, TranscriptError) as error:
                 raise CommandError(f"{path}: {error}") from error
+        publications = _publications(options["compartments"], transcripts)
         with ExitStack() as stack:
             client: httpx.Client | None = None
             if MANAGED in run.policies:
@@ -99,7 +116,7 @@ class Command(BaseCommand):
                     raise CommandError(str(error)) from error
                 client = stack.enter_context(api_client(url, key))
             try:
-                results = play_all(transcripts, run, client)
+                results = play_all(transcripts, run, client, publications)
             except KeyboardInterrupt:
                 raise CommandError("interrupted", returncode=130) from None
         if options["json"]:
@@ -122,6 +139,20 @@ def _run_options(options: dict[str, Any]) -> RunOptions:
         sync=options["sync"],
         output_limit=options["output_limit"],
     )
+
+
+def _publications(wanted: str | None, transcripts: Mapping[str, Transcript]) -> dict[str, list[Publication]]:
+    if wanted is None:
+        return {}
+    if wanted == "auto":
+        return {name: extract.prepare(transcript) for name, transcript in transcripts.items()}
+    if len(transcripts) != 1:
+        raise CommandError("--compartments: a file of compartments belongs to one recording")
+    ((name, transcript),) = transcripts.items()
+    try:
+        return {name: load(Path(wanted), transcript)}
+    except (OSError, CompartmentsError) as error:
+        raise CommandError(f"{wanted}: {error}") from error
 
 
 def _name(path: Path, taken: dict[str, Transcript]) -> str:

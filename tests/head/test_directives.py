@@ -177,12 +177,17 @@ def test_a_compaction_of_the_host_s_own_forgets_our_marker(capable: Desk) -> Non
 def test_a_retry_and_a_view_carry_it_too(capable: Desk) -> None:
     desk = capable
     desk.publish(1, 4)
-    desk.say({"role": "assistant", "content": "a"}, {"role": "user", "content": "b"})
-    members = {"usage": {"input_tokens": HIGH, "completed_at": desk.at}}
-    first = desk.send(headers={"idempotency_key": "k1"}, **members).json()
-    view = desk.send(answer="edits").json()
-    assert first["directives"] == view["directives"]
-    assert len(first["directives"]) == 1
+    desk.step(HIGH)
+    members = {**desk.members, "at": desk.at}
+
+    def ask() -> list[dict[str, Any]]:
+        answer = desk.host.caller.transform(desk.array, headers={"idempotency_key": "k1"}, **members)
+        found: list[dict[str, Any]] = answer.json()["directives"]
+        return found
+
+    first, again = ask(), ask()
+    assert first == again == desk.send(answer="edits").json()["directives"]
+    assert len(first) == 1
 
 
 def test_a_deleted_session_takes_its_directives_along(capable: Desk) -> None:

@@ -94,7 +94,7 @@ def test_an_edit_that_raises_the_epoch_folds_exactly_once(known: tuple[Desk, int
         assert (again.level, again.head) == ("defer", folded.head)
 
 
-def test_12_27_a_fold_that_makes_the_same_bytes_advances_the_markers_and_opens_nothing(
+def test_12_19_27_a_fold_that_makes_the_same_bytes_advances_the_markers_and_opens_nothing(
     known: tuple[Desk, int],
 ) -> None:
     """reclaim-core 12 case 19; pinning changes the order of selection, and nothing of one memory."""

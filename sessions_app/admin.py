@@ -359,6 +359,16 @@ class M0MutationAdmin(RecordAdmin):
     date_hierarchy = "time"
 
 
+@admin.register(models.Directive)
+class DirectiveAdmin(RecordAdmin):
+    """What hosts were asked to do.  An open one goes with every answer until the host confirms it."""
+
+    list_display = ("session", "kind", "directive_id", "status", "created", "settled")
+    list_filter = ("kind", "status", "session__harness")
+    search_fields = ("directive_id", "session__sid")
+    date_hierarchy = "created"
+
+
 @admin.register(models.HeadState)
 class HeadStateAdmin(RecordAdmin):
     """Heads as they are served.  Lists never read the bytes."""

@@ -20,6 +20,7 @@ from django.views.decorators.http import require_safe
 from sessions_app.models import Incident, Pass
 from sessions_app.models.session import HARNESSES
 from sessions_app.services import overview as pages
+from sessions_app.services.head_facts import head_facts
 from sessions_app.services.marks import MARKS
 from sessions_app.services.overview import BadFilter, Filters
 from sessions_app.services.proof import proof
@@ -171,7 +172,7 @@ def incident_list(request: HttpRequest) -> HttpResponse:
 
 @page
 def session_detail(request: HttpRequest, pk: int) -> HttpResponse:
-    """One session: header, passes (sortable), tags, pending drops, incidents.  404 for somebody else's."""
+    """One session: header, head, passes (sortable), tags, pending drops, incidents; 404 for others'."""
     now = timezone.now()
     filters = Filters.of(request.GET)
     session = get_object_or_404(pages.visible(request.user).select_related("owner", "project"), pk=pk)
@@ -181,6 +182,7 @@ def session_detail(request: HttpRequest, pk: int) -> HttpResponse:
     data = {
         "now": now,
         "session": pages.session_facts(session),
+        "head": head_facts(session),
         "passes": paged(request, rows, pages.pass_facts),
         "tags": pages.tag_counts(session),
         "pending_drops": pages.pending(session),

@@ -42,10 +42,10 @@ def settled(desk: Desk) -> Iterator[Desk]:
 def test_a_defer_pass_reads_no_knowledge(settled: Desk) -> None:
     queries = asked(settled.step)
     assert about(queries, *KNOWLEDGE, "sessions_app_headstate", "sessions_app_directive") == []
-    # The key and its owner, the session, the revision; then one transaction: version, pass, rows, usage.
+    # The key with its owner, the session, the revision, and under the lock the version.
     reads = [sql for sql in queries if sql.startswith("SELECT")]
-    assert len(reads) <= 8, "\n".join(reads)
-    assert len(queries) <= 22, "\n".join(queries)
+    assert len(reads) <= 4, "\n".join(reads)
+    assert len(queries) <= 13, "\n".join(queries)
 
 
 @pytest.mark.django_db

@@ -51,6 +51,7 @@ def full(make_session: Callable[..., models.Session], owner: User) -> models.Ses
         models.Compartment(session=session, sequence=0, start=1, end=1, title="T", p1="did it"),
         models.CompartmentEvent(session=session, kind="causal_incident"),
         models.M0Mutation(session=session, type="compartment_delete", target=0),
+        models.Directive(session=session, directive_id="marker-1", kind="compaction_marker", body={}),
         models.HeadState(session=session, m0=b"<session-history>", m1=b""),
     ]  # fmt: skip
     for row in rows:

@@ -24,11 +24,11 @@ from magiccontext.engine import usage
 from magiccontext.engine.draft import Draft
 from magiccontext.engine.forms import Shown, form_of
 from magiccontext.engine.gauging import Reading, adopt_policy, facts_of, read_gauge, ttl_of
-from magiccontext.engine.heading import Heading, apply_cut, head_forms, head_tokens, prepare
+from magiccontext.engine.heading import Heading, cut_for, freed_tokens, head_forms, note_head, prepare
 from magiccontext.engine.lanes.eligibility import Eligibility
 from magiccontext.engine.lanes.emergency import LatchFacts, When, next_latch
 from magiccontext.engine.measure import totals
-from magiccontext.engine.permission import Facts, Verdict, next_held_count
+from magiccontext.engine.permission import Facts, next_held_count
 from magiccontext.engine.receiving import receive
 from magiccontext.engine.reclaim import Reclaimed, bring_back, reclaim
 from magiccontext.engine.recovery import NO_HEAD_NOTICE, Ending, FinalCheck, count_no_head, final_check
@@ -60,17 +60,22 @@ def run_pass(state: SessionState, request: PassRequest, settings: Settings) -> P
     reading = read_gauge(draft, request, settings)
     window, gauge = reading.window, reading.gauge
     facts, decision = facts_of(draft, request, settings, reading)
-    heading = prepare(draft, request, settings, facts, reading.threshold, ttl_of(draft, request, settings))
+    heading = prepare(
+        draft, request, settings, facts, window, reading.threshold, ttl_of(draft, request, settings)
+    )
     facts, verdict = heading.facts, heading.verdict
-    apply_cut(draft, heading)
-
-    done = Reclaimed()
     if verdict.permitted:
         adopt_policy(draft, settings, window)
         bring_back(draft, settings)
+    cut_for(draft, heading)
+    note_head(draft, heading, settings)
+
+    done = Reclaimed()
+    if verdict.permitted:
         # The figure of the last response stands for what was in the window then; what a lane may take is
         # what is in it now, or a request that is merely repeated would lose more each time.
-        done = reclaim(draft, facts, current_tokens=gauge.trusted, smart_drops=settings.smart_drops)
+        current = gauge.trusted - round(freed_tokens(draft) * draft.vars.ratios[1])
+        done = reclaim(draft, facts, current_tokens=current, smart_drops=settings.smart_drops)
     draft.vars = replace(
         draft.vars,
         held_execute=next_held_count(facts, landed=done.landed),
@@ -93,15 +98,9 @@ def run_pass(state: SessionState, request: PassRequest, settings: Settings) -> P
         level, first_changed = heading.level, 0
     fault = ""
     if level > heading.permission:
-        first = next(change.mid for change in forms if change.why is Why.CHANGED)
+        first = next((change.mid for change in forms if change.why is Why.CHANGED), HEAD_MIDS[0])
         fault = f"derived level {level.word} above the permitted {heading.permission.word} at message {first}"
-    if heading.level is not Level.DEFER:
-        draft.vars = replace(
-            draft.vars,
-            head_tokens=head_tokens(heading, settings),
-            head_additive=facts.compaction_off,
-        )
-    _settle(draft, request, window, forms)
+    _settle(draft, request, window, forms, heading)
     ending, notices = _ending(draft, request, facts, reading, heading)
     result = PassResult(
         outcome=Outcome.SERVE,
@@ -109,7 +108,7 @@ def run_pass(state: SessionState, request: PassRequest, settings: Settings) -> P
         level=level,
         permitted=heading.permission,
         scheduler=decision,
-        reasons=_reasons(verdict, level),
+        reasons=_reasons(heading, level),
         clauses=verdict.clauses,
         lanes=done.lanes,
         window=window,
@@ -220,7 +219,9 @@ def _level(
     return Level.SOFT_PLUS, first
 
 
-def _settle(draft: Draft, request: PassRequest, window: Window, forms: list[FormChange]) -> None:
+def _settle(
+    draft: Draft, request: PassRequest, window: Window, forms: list[FormChange], heading: Heading
+) -> None:
     """Bring the stored totals up to the forms of this pass."""
     vars = draft.vars
     only_appends = draft.arrival.path is None and all(
@@ -234,7 +235,7 @@ def _settle(draft: Draft, request: PassRequest, window: Window, forms: list[Form
         served_bytes += vars.served_bytes
     else:
         wire += vars.head_tokens
-        served_bytes += sum(len(body) for body in _head_bodies(draft, formed))
+        served_bytes += sum(map(len, heading.bodies))
     last = next(draft.last_messages())
     dropped = [t.number for t in draft.changed_tags.values() if t.status is TagStatus.DROPPED]
     dropped += [t.number for t in draft.new_tags.values() if t.status is TagStatus.DROPPED]
@@ -257,15 +258,9 @@ def _settle(draft: Draft, request: PassRequest, window: Window, forms: list[Form
     )
 
 
-def _head_bodies(draft: Draft, formed: Mapping[str, Form]) -> list[bytes]:
-    stored = dict(zip(HEAD_MIDS, draft.state.head_bodies, strict=False))
-    bodies = [formed[mid].body if mid in formed else stored.get(mid) for mid in HEAD_MIDS]
-    return [body for body in bodies if body is not None]
-
-
-def _reasons(verdict: Verdict, level: Level) -> tuple[str, ...]:
+def _reasons(heading: Heading, level: Level) -> tuple[str, ...]:
     """Reasons of a rebuild.  A permission that changed nothing is a defer pass and has none to give."""
-    return verdict.reasons if level is not Level.DEFER else ()
+    return heading.reasons if level is not Level.DEFER else ()
 
 
 def _ending(
@@ -315,7 +310,8 @@ def _ending(
             origin=vars.recovery_origin,
             proven_limit=vars.detected_limit if vars.detected_model == request.model else 0,
             folded=heading.folded and heading.taken and draft.state.published,
-            unmanaged=draft.state.vars.highest_dropped_tag == 0,
+            unmanaged=draft.state.vars.highest_dropped_tag == 0
+            and (draft.state.head is None or draft.state.head.boundary is None),
         )
     )
     if ending.disarm:

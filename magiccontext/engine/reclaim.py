@@ -66,6 +66,7 @@ def reclaim(draft: Draft, facts: Facts, *, current_tokens: int, smart_drops: boo
     paid = (
         done.landed
         or facts.fold
+        or facts.first_render
         or facts.idle
         or facts.history_due
         or facts.m1_changed

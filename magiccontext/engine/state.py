@@ -156,6 +156,8 @@ class Vars:
     wire_tokens: int = 0  # local estimate of everything served now
     head_tokens: int = 0  # the head's part of it
     head_additive: bool = False  # the stored pair is that of a session without compaction
+    degraded_cuts: int = 0  # rebuilds in a row whose boundary was missing in the array ...
+    degraded_at: tuple[int, int] = (-1, 0)  # ... with this newest compartment and structural change
     raw_bytes: int = 0
     served_bytes: int = 0
     # policy adopted on permitted passes only (reclaim-core section 13, "session policy")
@@ -358,7 +360,11 @@ class SessionState:
         self.head = changes.head or self.head
         self.published = self.published and not changes.published_taken
         bodies = dict(zip(HEAD_MIDS, self.head_bodies, strict=False))
-        bodies.update({c.mid: c.form.body for c in changes.forms if c.mid in HEAD_MIDS and c.form.body})
+        for change in changes.forms:
+            if change.mid in HEAD_MIDS and change.form.body is None:
+                bodies.pop(change.mid, None)
+            elif change.mid in HEAD_MIDS and change.form.body is not None:
+                bodies[change.mid] = change.form.body
         self.head_bodies = tuple(bodies[mid] for mid in HEAD_MIDS if mid in bodies)
 
     def _extend(self, replaced: dict[str, Msg], arrival: Arrival) -> None:

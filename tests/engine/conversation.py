@@ -170,6 +170,10 @@ def reloaded(state: SessionState) -> SessionState:
         line,
         [state.tags[number] for number in sorted(state.tags)],
         state.pending.values(),
+        state.head,
+        state.head_bodies,
+        state.published,
+        state.history,
     )
 
 

@@ -121,6 +121,12 @@ def allowances(budgets: Budgets) -> str:
     return f"m{budgets.memory}-h{budgets.history}"
 
 
+def recorded_history(recorded: str | None) -> int:
+    """The history's part of stored allowances; 0 when there are none."""
+    found = _ALLOWANCES.fullmatch(recorded or "")
+    return int(found["history"]) if found is not None else 0
+
+
 def _fell(recorded: int, now: int) -> bool:
     return recorded - now > max(SHRINK_TOKENS, SHRINK_SHARE * recorded)
 

@@ -12,7 +12,7 @@ line path result expected assert message token window cache model request answer
 WORDS = VOCABULARY.split()
 
 
-def _text(seed: int, characters: int) -> str:
+def prose(seed: int, characters: int) -> str:
     """Deterministic prose of about ``characters`` characters."""
     words: list[str] = []
     length = 0
@@ -27,22 +27,22 @@ def _text(seed: int, characters: int) -> str:
 
 def messages(count: int, *, characters: int = 850) -> Iterator[bytes]:
     """``count`` Anthropic messages of about ``characters`` each: a prompt, then steps of call and result."""
-    yield json.dumps({"role": "user", "content": _text(1, characters)}, separators=(",", ":")).encode()
+    yield json.dumps({"role": "user", "content": prose(1, characters)}, separators=(",", ":")).encode()
     for index in range(1, count):
         step = (index + 1) // 2
         if index % 2:
             content: list[dict[str, object]] = [
-                {"type": "text", "text": _text(index, characters // 8)},
+                {"type": "text", "text": prose(index, characters // 8)},
                 {
                     "type": "tool_use",
                     "id": f"call_{step}",
                     "name": ("read", "bash", "grep", "edit")[step % 4],
-                    "input": {"path": f"src/module_{step}.py", "note": _text(index + 7, characters // 8)},
+                    "input": {"path": f"src/module_{step}.py", "note": prose(index + 7, characters // 8)},
                 },
             ]
             role = "assistant"
         else:
-            output = _text(index, characters * 2 - characters // 4)
+            output = prose(index, characters * 2 - characters // 4)
             content = [{"type": "tool_result", "tool_use_id": f"call_{step}", "content": output}]
             role = "user"
         yield json.dumps({"role": role, "content": content}, separators=(",", ":")).encode()

@@ -26,7 +26,6 @@ from magiccontext.bench.measure import CASES, Case, full_array
 from magiccontext.bench.rows import Row
 from magiccontext.replay.server import Running, StartError, running_server
 
-
 FULL_FOLD = Size()
 
 

@@ -326,3 +326,24 @@ def test_a_profile_that_changed_is_told_in_the_delta(desk: Desk) -> None:
     taken = refresh(desk)
     assert "<new-user-profile>\n- writes tests first\n</new-user-profile>" in taken.m1
     assert "<user-profile>\n- writes tests first\n</user-profile>" in fold(desk).m0
+
+
+def tools(description: str = "runs a command", **schema: Any) -> list[dict[str, Any]]:
+    return [{"name": "bash", "description": description, "input_schema": {"type": "object", **schema}}]
+
+
+def test_10_20_another_schema_of_a_tool_folds_nothing_and_another_description_does(desk: Desk) -> None:
+    """History-render section 5, row 10; hosts 11 case 20, first half.  First sight is adopted silently."""
+    desk.members["capabilities"] = {"own_tools": True}
+    desk.publish(1, 4)
+    assert desk.step(tools=tools()).level == "defer"
+    assert desk.step(tools=tools(required=["command"])).level == "defer"
+    assert desk.step().level == "defer"
+    assert desk.step(tools=tools("runs two commands")).reasons[0] == "tool_list"
+    assert desk.step(tools=tools("runs two commands")).level == "defer"
+
+
+def test_10_a_host_whose_tools_are_not_its_own_folds_for_none(desk: Desk) -> None:
+    desk.publish(1, 4)
+    for description in ("one", "two"):
+        assert desk.step(tools=tools(description)).level == "defer"

@@ -341,3 +341,37 @@ def test_a_flush_survives_a_restart(desk: Desk) -> None:
     desk.flush()
     restart()
     assert desk.step().level == "soft"
+
+
+# what goes wrong
+
+
+def test_6_a_render_that_fails_loses_neither_summary_nor_raw(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = desk.step()
+    desk.publish(1, 4)
+
+    def failing(*_: Any) -> PassResult:
+        raise RuntimeError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service, "run_pass", failing)
+        replayed = desk.serve()
+    assert (replayed.json["outcome"], replayed.bytes) == ("replay", before.bytes)
+    assert desk.state.published_pending
+    taken = desk.step(HIGH)
+    assert "T1" in taken.m1
+    assert len(taken.tail) == len(desk.array) - 4
+
+
+def test_8_a_half_that_is_missing_is_made_anew_with_its_history(desk: Desk) -> None:
+    desk.publish(1, 4)
+    desk.step(HIGH)
+    models.HeadState.objects.update(m1=b"")
+    restart()
+    after = desk.step()
+    assert after.json["pass"]["permitted"] == "hard"
+    assert "T1" in after.m0
+    assert len(after.tail) == len(desk.array) - 4
+    assert desk.step().head == after.head

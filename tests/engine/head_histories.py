@@ -67,7 +67,7 @@ class HeadSession(Session):
         self.source = replace(self.source, **fields)
 
     def publish(self, through: int, **fields: Any) -> Compartment:
-        """A summary of everything since the last one, through the message at index ``through`` of the line."""
+        """A summary of everything since the last one, through the message at that index of the line."""
         rows = self.source.compartments
         start = max((c.end + 1 for c in self.compartments() if c.resolves), default=1)
         sequence = max((c.sequence for c in rows), default=-1) + 1

@@ -233,3 +233,21 @@ def test_a_compaction_in_the_future_happened_now(desk: Desk) -> None:
 def test_a_time_of_compaction_that_is_none_is_refused(desk: Desk) -> None:
     answer = desk.host.events({"type": "host_compacted", "event_id": "e1", "completed_at": "yesterday"})
     assert (answer.status_code, answer.json()["field"]) == (422, "events[0].completed_at")
+
+
+def test_a_host_that_loads_from_its_marker_on_changes_no_byte(capable: Desk) -> None:
+    """Rows between the marker's prompt and the boundary come back from the host; the cut still removes
+    them (section 7)."""
+    desk = capable
+    desk.publish(1, 6)
+    taken = desk.step(HIGH)
+    (directive,) = directives(taken)
+    desk.event("directive_done", directive_id=directive["directive_id"])
+    desk.array = desk.array[directive["target_ordinal"] - 1 :]
+    after = desk.serve()
+    assert (after.level, after.bytes) == ("defer", taken.bytes)
+    assert desk.step().begins_like(taken)
+    folded = desk.serve(model="anthropic/claude-opus-4-5")
+    assert folded.level == "hard"
+    assert "T1" in folded.m0
+    assert folded.tail[0]["content"] == "§7§ message 7"

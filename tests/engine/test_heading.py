@@ -10,7 +10,7 @@ import pytest
 from magiccontext.engine.head.history import OverlappingRanges
 from magiccontext.engine.head.m1 import PLACEHOLDER
 from magiccontext.engine.head.model import Mural, MutationRow, ProjectDocs
-from magiccontext.engine.state import DropMode, PendingDrop
+from magiccontext.engine.state import DropMode
 from magiccontext.engine.wire.anthropic import AnthropicCodec
 from tests.engine.conversation import MINUTE, Sent, reloaded, words
 from tests.engine.head_histories import PROJECT, TURN, HeadSession, served_texts, working
@@ -459,16 +459,3 @@ def test_without_compaction_the_head_only_adds() -> None:
     session.settings = replace(session.settings, compaction=True)
     assert session.send().reasons[0] == "first_render"
     assert session.cut_count() == TURN and "Work 0;" in session.head[0]
-
-
-def test_marks_made_while_a_pair_is_prepared_in_vain_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reclaim-core 12, 20: a fold that lost its race is nowhere; the stored pair is replayed, marks wait."""
-    session = with_mark()
-    head, stored = session.head, session.state.head
-    session.store(docs=ProjectDocs((("STRUCTURE.md", "rooms"),)), memory_epoch=1)
-    lost = session.run()
-    assert lost.changes.folded and lost.level.word == "hard"
-    assert session.head == head and session.state.head is stored
-    assert list(session.state.pending.values()) == [PendingDrop(1 + 1, session.now)]
-    again = session.run()
-    assert again.changes.head == lost.changes.head and again.changes.forms == lost.changes.forms

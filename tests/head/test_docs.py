@@ -56,7 +56,7 @@ def test_without_a_root_nothing_is_read(root: Path) -> None:
         "../secret",
         "app/../../secret",
         "app/..",
-        "../work/app",
+        "../elsewhere/app",
         "missing",
         "app/README.md",
         "app/ARCHITECTURE.md",

@@ -190,19 +190,24 @@ def apply_events(key: SessionKey, events: Sequence[Event], retry: Retry, now: da
     """Apply ``events`` in order and answer with one result each.
 
     Raises Refused ``unknown_session`` when there is no session and the first event does not make one,
-    BadRequest ``events[i]…`` for a fork that cannot be, OperationalError when the database is busy.
+    BadRequest ``events[0]…`` for a fork that cannot be (behind other events it gets an error of its own),
+    OperationalError when the database is busy.
     """
     with states.turn(key.turn):
         session = find(key)
         if session is None and not (events and isinstance(events[0], Forked)):
             raise Refused("unknown_session", UNKNOWN_SESSION)
         results: list[Result] = []
-        for index, event in enumerate(events):
+        for event in events:
             try:
                 result = _apply(key, event, now)
             except BadRequest as error:
-                place = f"events[{index}].{error.field}" if error.field else f"events[{index}]"
-                raise BadRequest(place, error.detail) from None
+                if results:
+                    # A refusal says that nothing happened; events before this one did.
+                    result = failed("invalid_params", str(error) if error.field else error.detail)
+                else:
+                    place = f"events[0].{error.field}" if error.field else "events[0]"
+                    raise BadRequest(place, error.detail) from None
             results.append({"event_id": event.event_id, "type": event.type, **result})
         reply = Reply(STATUS, answer_text({"results": results}))
         retry.keep(reply)

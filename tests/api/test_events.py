@@ -149,6 +149,21 @@ def test_a_malformed_event_is_named_and_nothing_is_applied(host: Host, event: An
     assert host.session.model == "anthropic/claude-sonnet-4-5"
 
 
+def test_a_fork_that_cannot_be_does_not_hide_what_was_applied_before_it(host: Host) -> None:
+    """422 means that nothing happened; behind an applied event the fault is that event's own result."""
+    host.serve(exchange(1))
+    answer = host.events(
+        {"type": "model_changed", "event_id": "e0", "model": "openai/gpt-5"},
+        {"type": "forked", "event_id": "e1", "parent": "nobody"},
+        {"type": "switched_away", "event_id": "e2"},
+    )
+    assert answer.status_code == 202
+    assert [result["status"] for result in answer.json()["results"]] == ["applied", "error", "applied"]
+    assert "parent" in answer.json()["results"][1]["detail"]
+    assert host.session.model == "openai/gpt-5"
+    assert not models.EventReceipt.objects.filter(event_id="e1").exists()
+
+
 @pytest.mark.parametrize("body", [b"", b"7", b"[1", b'{"events": 7}', b"{}"])
 def test_a_body_that_is_no_list(host: Host, body: bytes) -> None:
     host.serve(exchange(1))

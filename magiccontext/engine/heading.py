@@ -155,9 +155,12 @@ def _budgets(
     draft: Draft, settings: Settings, window: Window, threshold: float, before: Pair | None, signals: Signals
 ) -> Budgets:
     memory = allowance.memory_budget(settings.memory_budget)
-    policy = allowance.policy_identity(
-        memory, settings.history_share, allowance.ThresholdKind.PERCENTAGE, threshold
+    selected = (
+        (allowance.ThresholdKind.PERCENTAGE, threshold)
+        if settings.threshold_tokens is None
+        else (allowance.ThresholdKind.TOKENS, settings.threshold_tokens)
     )
+    policy = allowance.policy_identity(memory, settings.history_share, *selected)
     history = allowance.history_budget(window.usable_soft, threshold, settings.history_share)
     if window.estimated and before is not None:
         # A window that only this request does not know is no smaller one.

@@ -96,13 +96,15 @@ def neutral_threshold(_usable: float) -> float:
 class Settings:
     """Configuration as the engine sees it: looked up for the outgoing model already (config section 10).
 
-    ``threshold`` maps the usable soft window in tokens to the execute threshold in percent.
+    ``threshold`` maps the usable soft window in tokens to the execute threshold in percent;
+    ``threshold_tokens`` is what a person set instead of a percentage, whatever the window.
     ``protected_tokens`` None means the derived floor.  ``ttl_is_policy`` says the person set ``cache_ttl``.
     """
 
     count: TokenCounter
     compaction: bool = True
     threshold: Callable[[float], float] = neutral_threshold
+    threshold_tokens: float | None = None
     cache_ttl: str = "5m"
     ttl_is_policy: bool = False
     output_reserve: float | None = None

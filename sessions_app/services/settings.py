@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from magiccontext import config
 from magiccontext.config import lookup
+from magiccontext.engine.overflow import LIMIT_RANGE
 from magiccontext.engine.request import Settings
 from magiccontext.tokenizer import count_many
 
@@ -13,10 +14,13 @@ def engine_settings(model: str) -> Settings:
     current = config.load().config
     ttl = lookup.cache_ttl(current, model)
     reserve = lookup.value_for_model(current.output_reserve, model, None)
+    # In the largest window there is, no threshold in tokens is clamped: this is the one that was set.
+    configured = lookup.execute_threshold(current, model, LIMIT_RANGE[1])
     return Settings(
         count=count_many,
         compaction=current.compaction.enabled and current.enabled,
         threshold=lambda usable: lookup.execute_threshold(current, model, usable).percentage,
+        threshold_tokens=configured.absolute_tokens,
         cache_ttl=ttl.text,
         ttl_is_policy=ttl.source is lookup.TtlSource.CONFIG,
         output_reserve=reserve,

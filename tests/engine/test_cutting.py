@@ -6,7 +6,7 @@ import pytest
 
 from magiccontext.engine.state import TagStatus
 from magiccontext.engine.transcript import Kind
-from tests.engine.conversation import Call, Result, Sent, Session, parts
+from tests.engine.conversation import Anthropic, Call, Result, Sent, Session, parts
 from tests.engine.head_histories import TURN, HeadSession, served_texts, working
 
 
@@ -196,6 +196,19 @@ def test_hosts_case_05_a_result_whose_call_was_cut_leaves_with_it(format: str) -
     assert arcs(sent, session) == ([], []) and sent.served
     assert session.ask("three").send().level == "defer"
     assert arcs(rebuild(session), session) == ([], [])
+
+
+def test_what_a_cut_tore_is_whole_again_when_the_boundary_is_lost() -> None:
+    """Section 7: a pass without permission may only give back; call and results come back together."""
+    session = HeadSession().ask("one").add(Anthropic().assistant(calls=[Call("a"), Call("b")]))
+    session.add(session.write.results(Result("a")), session.write.results(Result("b")))
+    session.add(session.write.assistant("done")).ask("two").send()
+    session.publish(2)
+    assert arcs(session.send(percent=70), session) == ([], [])
+    session.raw[2] = session.write.results(Result("a", "other"))[0]
+    sent = session.send()
+    assert sent.level == "defer" and arcs(sent, session) == (["a", "b"], ["a", "b"])
+    assert arcs(rebuild(session), session) == (["a", "b"], ["a", "b"])
 
 
 def test_a_message_that_is_covered_in_part_stays_whole() -> None:

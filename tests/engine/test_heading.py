@@ -335,6 +335,15 @@ def test_case_33_a_new_window_is_no_new_policy() -> None:
     assert not folded(session.send())
 
 
+def test_case_33_a_threshold_in_tokens_is_the_same_policy_in_any_window() -> None:
+    """Section 5, "Policy identity": the selected value, not the share of the window it comes to."""
+    session = opened(threshold=lambda usable: 50_000 / usable * 100, threshold_tokens=50_000)
+    assert session.state.head is not None
+    assert session.state.head.markers.policy == "m4000-hpdefault:tokens:50000"
+    session.context_limit = 250_000
+    assert not folded(session.send())
+
+
 def test_a_window_unknown_on_one_request_is_no_smaller_window() -> None:
     """Section 4: an estimate does not take the place of what was known for the same model."""
     session = opened(context_limit=1_000_000)

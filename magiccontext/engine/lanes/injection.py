@@ -34,14 +34,19 @@ MARKERS: tuple[str, ...] = (
 takes the rest of its paragraph, so that a person who quotes one in a sentence keeps the sentence."""
 
 ALONE = MARKERS[0]
+PARAGRAPHS = tuple(
+    (marker, re.compile(rf"^{re.escape(marker)}.*?(?:\n\n|\Z)", re.DOTALL | re.MULTILINE))
+    for marker in MARKERS[1:]
+)
 
 
 def strip_injected(text: str) -> str:
     """``text`` without injected parts; equal to ``text`` when it has none."""
     kept = REMINDER.sub(lambda m: m.group() if PERSON_WRAPPER.search(m.group()) else "", text)
     kept = kept.replace(ALONE, "")
-    for marker in MARKERS[1:]:
-        kept = re.sub(rf"^{re.escape(marker)}.*?(?:\n\n|\Z)", "", kept, flags=re.DOTALL | re.MULTILINE)
+    for marker, paragraph in PARAGRAPHS:
+        if marker in kept:
+            kept = paragraph.sub("", kept)
     return text if kept == text else kept.strip()
 
 

@@ -59,7 +59,7 @@ def memory(index: int) -> dict[str, object]:
 def hard_fold(client: httpx.Client, base: str, size: Size, calls: int, run: str) -> Iterator[Row]:
     """Defer passes of a session with a full head, then folds of it: the model changes back and forth.
 
-    A memory is added before every fold, so that m[0] differs and the fold is a HARD pass.
+    A memory important enough to be chosen is added before every fold, so that m[0] differs.
     """
     folds = min(calls, MEASURED_FOLDS)
     start = size.messages - size.messages % 2 + 1
@@ -84,8 +84,8 @@ def hard_fold(client: httpx.Client, base: str, size: Size, calls: int, run: str)
     drafts = [compartment(index) for index in range(size.compartments)]
     created(client, f"{base}/api/v1/compartments/", {"session": f"custom/{sid}", "compartments": drafts})
 
-    def remember(index: int) -> None:
-        created(client, f"{base}/api/v1/memories/", {"project": project, **memory(index)})
+    def remember(index: int, **more: int) -> None:
+        created(client, f"{base}/api/v1/memories/", {"project": project, **memory(index), **more})
 
     for index in range(size.memories):
         remember(index)
@@ -96,7 +96,7 @@ def hard_fold(client: httpx.Client, base: str, size: Size, calls: int, run: str)
     only_level(set(calm), "defer")
     folded, levels = [], {taken_up}
     for index in range(folds):
-        remember(size.memories + index)
+        remember(size.memories + index, importance=100)
         taken, reached = send(MODEL if index % 2 == 0 else OTHER_MODEL)
         folded.append(taken)
         levels.add(reached)

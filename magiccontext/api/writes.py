@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -16,10 +18,22 @@ from memory_app.services.refusals import Code, MemoryRefused
 from sessions_app.services.calls import Refused
 from sessions_app.services.sessions import BadRequest
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 LARGEST_ID = 2**63 - 1
 LARGEST_ORDINAL = 2**31 - 1
+
+_SQLITE_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether a retry can help.  SQLite reports a missing column or a full disk by the same exception as a
+    held lock, and only its code tells them apart.
+    """
+    code: int | None = getattr(error.__cause__, "sqlite_errorcode", None)
+    return code is None or code & 0xFF in _SQLITE_BUSY
 
 
 def guarded(work: Callable[[], T]) -> T:
@@ -42,7 +56,13 @@ def guarded(work: Callable[[], T]) -> T:
         raise invalid(error.field, error.detail) from None
     except Refused as error:
         raise ProblemError(error.code, error.detail, retry_after=error.retry_after, **error.members) from None
-    except (OperationalError, InterfaceError):
+    except (OperationalError, InterfaceError) as error:
+        if not _may_pass(error):
+            logger.error("the storage cannot be used: %s", error)
+            raise ProblemError(
+                "storage_failure",
+                "The storage cannot be used; the server's log says why. Nothing was changed.",
+            ) from None
         raise ProblemError(
             "storage_busy",
             "The storage is busy. Nothing was changed; send the request again.",

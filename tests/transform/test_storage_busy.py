@@ -167,3 +167,21 @@ def test_an_engine_fault_is_recorded_and_the_last_view_served(
     assert "m1" in incident.detail
     monkeypatch.setattr(passes, "_forms", real)
     assert caller.slices(caller.transform(messages))[:5] == served
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="what SQLite reports by one exception")
+def test_a_storage_that_no_retry_repairs_is_not_called_busy(
+    caller: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A host would repeat the request for ever; the reason stands in the log."""
+    caller.transform([prompt()])
+    table = models.Session._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} RENAME COLUMN last_error TO lost")
+        try:
+            answer = caller.transform([prompt()])
+        finally:
+            cursor.execute(f"ALTER TABLE {table} RENAME COLUMN lost TO last_error")
+    assert (answer.status_code, answer.json()["code"]) == (503, "storage_failure")
+    assert "Retry-After" not in answer
+    assert "last_error" in caplog.text

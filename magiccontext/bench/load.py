@@ -54,7 +54,7 @@ def concurrent_sessions(
 
 
 def memory_after(client: httpx.Client, base: str, pid: int, sessions: int, run: str) -> Iterator[Row]:
-    """Memory of the server after ``sessions`` more sessions of about 250k tokens."""
+    """Memory of the server after ``sessions`` sessions of about 250k tokens."""
     session = list(messages(SESSION_MESSAGES + 1))
     before = resident_mebibytes(pid)
     for number in range(sessions):
@@ -65,9 +65,9 @@ def memory_after(client: httpx.Client, base: str, pid: int, sessions: int, run: 
     after = resident_mebibytes(pid)
     if before is None or after is None:
         return
-    yield single("memory of the server before", before, "MiB")
+    yield single("memory of the server at its start", before, "MiB")
     yield single(
-        f"memory of the server after {sessions} more sessions of 250k tokens",
+        f"memory of the server after {sessions} sessions of 250k tokens",
         after,
         "MiB",
         MEMORY_BOUND_MIB if sessions >= FULL_SESSIONS else None,

@@ -9,6 +9,7 @@ import secrets
 import tempfile
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,18 +54,38 @@ QUICK = Plan(
 """Every row at a size that takes seconds: whether the bench itself works, not how fast the server is."""
 
 
-def measured(server: Running, key: str, plan: Plan) -> Iterator[Row]:
-    """All rows, in the order of the table."""
-    base, run = server.url.rstrip("/"), secrets.token_hex(4)
-    headers = {"Authorization": f"Bearer {key}"}
-    with httpx.Client(headers=headers, timeout=120, trust_env=False) as client:
+@contextmanager
+def fresh_server() -> Iterator[tuple[Running, str, dict[str, str]]]:
+    """A server with an empty home: itself, its address, and headers that let one in."""
+    with tempfile.TemporaryDirectory(prefix="magic-context-bench-") as home:
+        extra = {
+            "MAGIC_CONTEXT_HOME": f"{home}/data",
+            "XDG_CONFIG_HOME": f"{home}/config",
+            "DATABASE_URL": "",
+            "REDIS_URL": "",
+            "MAGIC_CONTEXT_BENCH": "1",
+        }
+        with running_server(extra=extra) as server:
+            headers = {"Authorization": f"Bearer {server.key('bench')}"}
+            yield server, server.url.rstrip("/"), headers
+
+
+def measured(plan: Plan) -> Iterator[Row]:
+    """All rows, in the order of the table.  Memory is that of a server that did nothing else."""
+    run = secrets.token_hex(4)
+    with fresh_server() as (_, base, headers), _client(headers) as client:
         for case in plan.cases:
             yield from full_array(client, base, case, plan.calls, run)
         yield from delta_sync(client, base, plan.delta, plan.calls, run)
         yield from hard_fold(client, base, plan.fold, plan.calls, run)
         yield from rendering(plan.fold, plan.calls)
         yield from concurrent_sessions(base, headers, plan.load, plan.passes, run)
+    with fresh_server() as (server, base, headers), _client(headers) as client:
         yield from memory_after(client, base, server.process.pid, plan.sessions, run)
+
+
+def _client(headers: dict[str, str]) -> httpx.Client:
+    return httpx.Client(headers=headers, timeout=120, trust_env=False)
 
 
 def machine() -> dict[str, Any]:
@@ -99,21 +120,12 @@ class Command(BaseCommand):
         plan = _plan(options)
         rows: list[Row] = []
         console = Console(width=None if Console().is_terminal else 160)
-        with tempfile.TemporaryDirectory(prefix="magic-context-bench-") as home:
-            extra = {
-                "MAGIC_CONTEXT_HOME": f"{home}/data",
-                "XDG_CONFIG_HOME": f"{home}/config",
-                "DATABASE_URL": "",
-                "REDIS_URL": "",
-                "MAGIC_CONTEXT_BENCH": "1",
-            }
-            try:
-                with running_server(extra=extra) as server:
-                    for row in measured(server, server.key("bench"), plan):
-                        rows.append(row)
-                        self.stderr.write(f"{row.name}: {row.p50:.1f} {row.unit}")
-            except (StartError, BenchError, httpx.HTTPError) as error:
-                raise CommandError(str(error)) from error
+        try:
+            for row in measured(plan):
+                rows.append(row)
+                self.stderr.write(f"{row.name}: {row.p50:.1f} {row.unit}")
+        except (StartError, BenchError, httpx.HTTPError) as error:
+            raise CommandError(str(error)) from error
         console.print(table_of(rows))
         if options["json"]:
             shown = {"machine": machine(), "rows": [row.as_dict() for row in rows]}

@@ -33,7 +33,6 @@ from sessions_app.services.sessions import SessionKey, known_project, project_id
 MOST_SOURCES = 256
 
 _DATE_LINE = re.compile(rb"(Today's date: )[^\\\"\n]*")
-_MARKER = re.compile(rb',?"cache_control":\{[^{}]*\}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +142,20 @@ def _system_hash(system: bytes) -> str:
     """MD5 of the system prompt without cache markers and today's date (replay-lanes section 13.3)."""
     if not system:
         return ""
-    stable = _DATE_LINE.sub(rb"\1", _MARKER.sub(b"", system))
+    stable = _DATE_LINE.sub(rb"\1", _prompt(system))
     return hashlib.md5(stable, usedforsecurity=False).hexdigest()
+
+
+def _prompt(system: bytes) -> bytes:
+    """The texts of the prompt.  Neither a marker nor the spelling of the JSON around them is part of it."""
+    try:
+        value = json.loads(system)
+    except (ValueError, RecursionError):
+        return system
+    parts = value if isinstance(value, list) else [value]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    joined = "\n".join(text if isinstance(text, str) else json.dumps(text) for text in texts)
+    return joined.encode("utf-8", "surrogatepass")
 
 
 def _fingerprint(call: TransformCall) -> str:

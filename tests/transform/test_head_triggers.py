@@ -43,6 +43,25 @@ def test_where_the_host_does_not_say_that_the_tools_are_the_sessions_own_they_ar
     assert made() == first
 
 
+def test_only_the_words_of_the_system_prompt_are_its_hash(caller: Caller) -> None:
+    """Replay-lanes 13.3: markers come and go, and JSON has many spellings; neither loses a prefix."""
+    array = exchange(2)
+    plain = {"type": "text", "text": "You are an agent.\nToday's date: Monday\n\ud83d"}
+    caller.transform(array, system=[plain])
+    first = made()
+    marker = {"type": "ephemeral", "ttl": "1h"}
+    for same in (
+        [{**plain, "cache_control": marker}],
+        [{"cache_control": marker, **plain}],
+        [{**plain, "text": plain["text"].replace("Monday", "Tuesday")}],
+        plain["text"],
+    ):
+        assert caller.transform(array, system=same).json()["pass"]["permitted"] == "defer"
+        assert made() == first
+    caller.transform(array, system=[{**plain, "text": "You are a poet."}])
+    assert made() > first
+
+
 def test_a_head_is_replayed_by_another_process(caller: Caller) -> None:
     """Design section 5: the stored rows give the same bytes and the same markers."""
     array = exchange(3)

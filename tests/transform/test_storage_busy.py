@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -185,3 +186,25 @@ def test_a_storage_that_no_retry_repairs_is_not_called_busy(
     assert (answer.status_code, answer.json()["code"]) == (503, "storage_failure")
     assert "Retry-After" not in answer
     assert "last_error" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["a pass that throws", "a writer that cannot be had"])
+def test_case_56_and_hosts_case_13_with_compaction_off_the_exact_input_comes_back(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Reclaim-core 9.1, outcome ``passthrough``: not a byte of the request is touched, nothing is refused."""
+    off = dataclasses.replace(service.engine_settings("anthropic/claude-sonnet-4-5"), compaction=False)
+    monkeypatch.setattr(service, "engine_settings", lambda _model: off)
+    odd = b'[ {"content" : "a\\u0041" ,"role":"user"} ]'
+    if what == "a pass that throws":
+        monkeypatch.setattr(service, "run_pass", _broken)
+        answer = caller.transform(odd)
+    else:
+        with locked(monkeypatch):
+            answer = caller.transform(odd)
+    assert answer.json()["outcome"] == "passthrough"
+    assert caller.whole(answer) == [b'{"content" : "a\\u0041" ,"role":"user"}']
+
+
+def _broken(*_: object) -> None:
+    raise RuntimeError("a lane broke")

@@ -64,6 +64,9 @@ class Session(models.Model):
         default=False, help_text="Deleted by the host; its rows go as soon as the database is free."
     )
 
+    # Set by :func:`sessions_app.services.sessions.find`: the revision of the owner's knowledge.
+    knowledge_revision: int | None = None
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["owner", "harness", "sid"], name="session_identity"),

@@ -97,7 +97,7 @@ def request_for(
     identity = project_identity(call.project)
     if session is not None and session.project is not None:
         identity = session.project.identity
-    revision = knowledge_revision(key.owner.pk)
+    revision = knowledge_revision(key.owner.pk) if session is None else session.knowledge_revision or 0
     stamp = Stamp(identity, revision, state.history, state.vars.lineage)
     source = sources.get(session.pk, stamp, options) if session is not None else None
     if source is None:

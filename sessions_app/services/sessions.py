@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Subquery
 
-from memory_app.models import Project
+from memory_app.models import Project, ProjectState
 from sessions_app import models
 from sessions_app.models.session import HARNESS_ALIASES, HARNESSES
 
@@ -55,12 +56,17 @@ class SessionKey:
 
 
 def find(key: SessionKey) -> models.Session | None:
-    """The stored session, without the ones that are being deleted.  One query."""
+    """The stored session, without the ones that are being deleted.  One query.
+
+    It brings ``knowledge_revision`` along, so that a pass need not ask whether its head's source moved.
+    """
+    revision = ProjectState.objects.filter(owner=key.owner, project=None).values("revision")[:1]
     return (
         models.Session.objects.filter(
             owner=key.owner, harness=key.harness, sid=key.sid, cleanup_pending=False
         )
         .select_related("project")
+        .annotate(knowledge_revision=Subquery(revision))
         .first()
     )
 

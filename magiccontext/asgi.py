@@ -7,9 +7,10 @@ from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "magiccontext.settings")
 
+from magiccontext.body_limit import BodyLimit
 from magiccontext.threads import KeptThreads
 
 # Loads the apps, so it comes before anything that imports models.
-_http = KeptThreads(get_asgi_application())
+_http = BodyLimit(KeptThreads(get_asgi_application()))
 
 application = ProtocolTypeRouter({"http": _http, "websocket": URLRouter([])})

@@ -4,10 +4,13 @@ An older server writing into a newer schema would break rules it does not know, 
 one, refuses to be called ready on one, and every transform on one is refused as `schema_fence`.
 """
 
+import threading
+import time
 from dataclasses import dataclass
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
 
 @dataclass(frozen=True)
@@ -49,3 +52,50 @@ def schema_state(alias: str = DEFAULT_DB_ALIAS) -> SchemaState:
         unknown=tuple(sorted(f"{app}.{name}" for app, name in unknown)),
         missing=tuple(sorted(f"{app}.{name}" for app, name in missing)),
     )
+
+
+CHECK_EVERY_SECONDS = 5.0
+
+
+class Fence:
+    """The same question asked by a running server, whose database somebody may upgrade under it.
+
+    The code's own migrations are read once; the database's are read again when the last answer is older
+    than :data:`CHECK_EVERY_SECONDS`.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()
+        self._apps: set[str] = set()
+        self._checked = 0.0
+        self._unknown: tuple[str, ...] = ()
+        self._guard = threading.Lock()
+
+    def unknown(self, alias: str = DEFAULT_DB_ALIAS) -> tuple[str, ...]:
+        """Applied migrations that this code does not know; empty when it may go on.  Raises DatabaseError."""
+        with self._guard:
+            now = time.monotonic()
+            if self._checked and now - self._checked < CHECK_EVERY_SECONDS:
+                return self._unknown
+            if not self._known:
+                self._read_code()
+            applied = MigrationRecorder(connections[alias]).applied_migrations()
+            newer = {key for key in set(applied) - self._known if key[0] in self._apps}
+            self._unknown = tuple(sorted(f"{app}.{name}" for app, name in newer))
+            self._checked = now
+            return self._unknown
+
+    def forget(self) -> None:
+        """Ask again on the next call."""
+        with self._guard:
+            self._checked = 0.0
+
+    def _read_code(self) -> None:
+        loader = MigrationLoader(None, ignore_no_migrations=True)
+        self._known = set(loader.disk_migrations)
+        for migration in loader.disk_migrations.values():
+            self._known.update(tuple(replaced) for replaced in migration.replaces)
+        self._apps = set(loader.migrated_apps)
+
+
+fence = Fence()

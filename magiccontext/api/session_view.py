@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.http import HttpResponse
 from rest_framework.request import Request
@@ -14,6 +14,7 @@ from magiccontext.api.auth import HasScope
 from magiccontext.api.body import invalid
 from magiccontext.api.problems import ProblemError
 from magiccontext.api.writes import guarded
+from magiccontext.schema_fence import fence
 from sessions_app import models
 from sessions_app.services.retries import Reply, Retry
 from sessions_app.services.sessions import BadRequest, SessionKey, find
@@ -25,6 +26,16 @@ class SessionView(APIView):
     """The session is named by the path and the key's owner; nothing else is consulted (hosts section 1)."""
 
     permission_classes = [HasScope("host")]
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """After the caller is known: nothing of a database newer than this code is read or written."""
+        super().initial(request, *args, **kwargs)
+        if unknown := self.guarded(fence.unknown):
+            raise ProblemError(
+                "schema_fence",
+                f"The database is newer than this server ({', '.join(unknown[:3])}). Upgrade the server; "
+                "until then no request of this session may be sent to the model.",
+            )
 
     def session_key(self, request: Request, harness: str, sid: str) -> SessionKey:
         try:

@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 
+from magiccontext.schema_fence import fence
 from sessions_app import models
 from tests.transform.conftest import Caller, call, exchange, prompt, result
 
@@ -267,3 +270,20 @@ def test_errors_never_quote_the_body(caller: Caller) -> None:
 def test_an_id_that_was_no_utf8_does_not_become_another_session(caller: Caller) -> None:
     """The ASGI server decodes every such byte of an address to U+FFFD: `%ff` and `%fe` would be one id."""
     refused(replace(caller, sid="a%ef%bf%bd").transform([prompt()]), "session")
+
+
+def test_a_database_newer_than_this_server_takes_no_request(caller: Caller) -> None:
+    """Design 5: the fence holds in a running server too, not only at its start."""
+    first = caller.slices(caller.transform([prompt()]))
+    recorder = MigrationRecorder(connection)
+    recorder.record_applied("sessions_app", "9999_from_the_future")
+    fence.forget()
+    try:
+        answer = caller.transform([prompt(), call(1), result(1)])
+        assert (answer.status_code, answer.json()["code"]) == (503, "schema_fence")
+        assert "9999_from_the_future" in answer.json()["detail"]
+        assert models.Pass.objects.count() == 1
+    finally:
+        recorder.record_unapplied("sessions_app", "9999_from_the_future")
+        fence.forget()
+    assert caller.slices(caller.transform([prompt()])) == first

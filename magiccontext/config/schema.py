@@ -19,6 +19,7 @@ from pydantic import (
     Tag,
 )
 
+from magiccontext.engine.lanes.protection import DEFAULT_PROTECTED_TOOLS
 from magiccontext.engine.schedule import DEFAULT_THRESHOLD, MAX_THRESHOLD
 from magiccontext.engine.toolnames import tool_key
 
@@ -60,14 +61,12 @@ ReasoningPerModel = Annotated[
     Discriminator(_shape),
 ]
 
-PROTECTED_TOOLS: dict[str, int] = {"todowrite": 1, "ctx_reduce": 3}
-
 
 def normal_protected_tools(value: object) -> object:
     """The map under normal tool names, over the built-in one, so that both spellings name one tool."""
     if not isinstance(value, dict):
         return value
-    return {**PROTECTED_TOOLS, **{tool_key(name): count for name, count in value.items()}}
+    return {**DEFAULT_PROTECTED_TOOLS, **{tool_key(name): count for name, count in value.items()}}
 
 
 ProtectedTools = Annotated[dict[str, Annotated[Whole, Field(ge=0)]], BeforeValidator(normal_protected_tools)]
@@ -172,7 +171,7 @@ class Config(_Section):
     )
     protected_tools: ProtectedTools = _key(
         "Newest results of a tool that no automatic lane drops; 0 removes a built-in entry.",
-        factory=lambda: dict(PROTECTED_TOOLS),
+        factory=lambda: dict(DEFAULT_PROTECTED_TOOLS),
     )
     keep_reasoning_tokens: ReasoningPerModel = _key("Reasoning kept on passes that rebuild, tokens.", 10_000)
     history_budget_percentage: Number = _key(

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, transaction
 
 from magiccontext.engine.identity import digest_of
 from magiccontext.engine.passes import run_pass
@@ -36,6 +36,7 @@ from sessions_app.services.clock import from_ms
 from sessions_app.services.serving import serve, serve_plain, view_json, with_head
 from sessions_app.services.sessions import BadRequest, SessionKey, create, find, project_for
 from sessions_app.services.settings import engine_settings
+from sessions_app.services.writing import wait_for_locks
 
 logger = logging.getLogger(__name__)
 
@@ -291,9 +292,7 @@ def _commit(
     milliseconds: float,
 ) -> tuple[models.Session, models.Pass | None]:
     with transaction.atomic():
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("SET LOCAL lock_timeout = '5s'")
+        wait_for_locks()
         if session is None:
             session = create(
                 key,
